@@ -1,0 +1,74 @@
+package feedback
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Error is every error of an inspection.
+//
+// errors.Is finds its code ([Code] is an error), context.Canceled or
+// context.DeadlineExceeded where the context ended it, and the cause that the
+// caller gave that context. What errors.As and errors.Is see besides are
+// network and TLS errors and this SDK's own sentinels, never an error that
+// quotes a server's text or a credential.
+//
+// An Error is not changed after it was made and may be shared.
+type Error struct {
+	// Feedback is the structured account.
+	Feedback Feedback
+	// StatusCode is the HTTP status of the answer that decided, of a refused
+	// 200 too; 0 where no answer did.
+	StatusCode int
+	// RetryAfter is how long the Hub asked to wait before the next request; 0
+	// where it did not. It is at most [MaxRetryAfter].
+	RetryAfter time.Duration
+
+	causes []error
+}
+
+// MaxRetryAfter bounds [Error.RetryAfter]: a day. A Hub that asks for longer
+// is taken to mean this long.
+const MaxRetryAfter = 24 * time.Hour
+
+// Error is the message with its code in front.
+func (e *Error) Error() string {
+	return string(e.Feedback.Operation) + ": " + string(e.Feedback.Code) + ": " + e.Feedback.Message
+}
+
+// Is reports whether target is the [Code] of this error.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(Code)
+	return ok && code == e.Feedback.Code
+}
+
+// Unwrap gives the causes that are safe to show; see [Error].
+func (e *Error) Unwrap() []error { return e.causes }
+
+// MarshalJSON gives the feedback object, and the status where there was one.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		wire
+		Status int `json:"status,omitempty"`
+	}{e.Feedback.wire(), e.StatusCode})
+}
+
+// CodeOf gives the code of the first [*Error] or [Code] that err wraps; ""
+// for nil and for an error of somebody else.
+func CodeOf(err error) Code {
+	if failure, ok := errors.AsType[*Error](err); ok {
+		return failure.Feedback.Code
+	}
+	code, _ := errors.AsType[Code](err)
+	return code
+}
+
+// CategoryOf gives the category of the first [*Error] that err wraps; "" for
+// nil and for an error of somebody else.
+func CategoryOf(err error) Category {
+	if failure, ok := errors.AsType[*Error](err); ok {
+		return failure.Feedback.Category
+	}
+	return ""
+}

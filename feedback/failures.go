@@ -1,0 +1,233 @@
+package feedback
+
+import (
+	"slices"
+	"time"
+)
+
+// Failure is one failure as the code that met it saw it. [NewError] turns it
+// into an [*Error] by the table in this file.
+//
+// It is for packages that ask a Hub; a host reads an [*Error].
+type Failure struct {
+	// Event is what happened; the zero value is an answer of the Hub.
+	Event Event
+	// Step is the request that was answered.
+	Step Step
+	// Status is the HTTP status of the deciding answer; 0 without one.
+	Status int
+	// HubCode is the code in the body of that answer; "" without one.
+	HubCode Code
+	// RetryAfter is how long the Hub asked to wait; 0 where it did not.
+	RetryAfter time.Duration
+	// Dispatched says that one of the two requests was handed to the network.
+	Dispatched bool
+	// InvocationID is the valid id that the caller gave; else "".
+	InvocationID string
+	// Message replaces the sentence of the table where this SDK can say more.
+	// It holds no part of an answer, no secret and no argument value.
+	Message string
+	// Causes are the errors to show through errors.Is and errors.As. They must
+	// be safe to show; see [Error].
+	Causes []error
+}
+
+// Event is what happened, where it was not just an answer of the Hub.
+type Event int
+
+const (
+	// Answered: the Hub answered and the answer decides.
+	Answered Event = iota
+	// BadArgument: an argument is wrong and nothing was sent.
+	BadArgument
+	// Cancelled: the caller's context was cancelled.
+	Cancelled
+	// TimedOut: the time limit or the deadline of the caller's context passed.
+	TimedOut
+	// BindingChanged: the connection or its session is not the original one.
+	BindingChanged
+	// NoAuthorization: there is no login, or its refresh was refused.
+	NoAuthorization
+	// StoreFailed: the host's own store failed.
+	StoreFailed
+	// ConnectionLost: no whole answer came.
+	ConnectionLost
+	// UnknownSchema: the body names a schema that this SDK does not read.
+	UnknownSchema
+	// BadBody: the body is not what was asked for in any other way.
+	BadBody
+)
+
+// Step is the request that an answer belongs to.
+type Step int
+
+const (
+	// AnyStep: no request in particular.
+	AnyStep Step = iota
+	// Negotiation: the request for the inspection capabilities.
+	Negotiation
+	// Receipt: the request for a receipt.
+	Receipt
+)
+
+// A row is one line of the failure table. A zero Step, statuses or codes fits
+// everything. A code of "" stands for the Hub's.
+type row struct {
+	number     string
+	event      Event
+	step       Step
+	statuses   []span
+	hubCodes   []Code
+	code       Code
+	category   Category
+	nextAction NextAction
+	retryable  bool
+	repeated   bool
+	message    string
+}
+
+type span struct{ from, to int }
+
+const asTheHubSays Code = ""
+
+// failures is the table of the contract, section 4: the first row that fits
+// decides. repeated marks what is asked again inside one inspection.
+var failures = []row{
+	{number: "1", event: BadArgument,
+		code: CodeInvalidRequest, category: CategoryInvalidRequest, nextAction: NextNone,
+		message: "An argument is not valid; nothing was sent."},
+	{number: "2", event: Cancelled,
+		code: CodeAgentRequestCancelled, category: CategoryCancelled, nextAction: NextNone,
+		message: "The inspection was cancelled by its caller."},
+	{number: "3", event: TimedOut,
+		code: CodeAgentRequestTimeout, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true,
+		message: "The inspection ran out of time. Its answer is not known; the original can be inspected again."},
+	{number: "4", event: BindingChanged,
+		code: CodeAgentBindingChanged, category: CategoryAuthorizationUnavailable, nextAction: NextRestoreScope, retryable: true,
+		message: "The connection is no longer bound to the original Hub, client, workspace and session. Restore the original one; no answer is given under another."},
+	{number: "5", event: NoAuthorization,
+		code: CodeAgentAuthorizationUnavailable, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
+		message: "There is no usable login for the original connection. A person has to log in again."},
+	{number: "6", event: StoreFailed,
+		code: CodeUnknownFailure, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The connection store failed, so the binding could not be checked and any answer is withheld."},
+	{number: "7", event: ConnectionLost,
+		code: CodeAgentTransportUnavailable, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
+		message: "The Hub could not be reached, or the connection was lost before the whole answer came. The original can be inspected again."},
+	{number: "8", step: Negotiation, statuses: []span{{200, 299}, {404, 405}, {501, 501}},
+		code: CodeAgentSchemaUnsupported, category: CategoryUnsupported, nextAction: NextCheckCompatibility,
+		message: "This Hub does not offer the inspection contract that this SDK reads. Nothing else was tried instead."},
+	{number: "9", statuses: []span{{100, 199}, {300, 399}},
+		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The Hub's answer is neither a result nor a failure (a redirect, for example). It was not followed."},
+	{number: "9", step: Receipt, statuses: []span{{201, 299}},
+		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The Hub answered the request for a receipt with a status other than 200. The answer was refused."},
+	{number: "10", event: UnknownSchema, step: Receipt,
+		code: CodeAgentSchemaUnsupported, category: CategoryUnsupported, nextAction: NextCheckCompatibility,
+		message: "The receipt, or the result in it, is of a schema that this SDK does not read."},
+	{number: "11", event: BadBody, step: Receipt,
+		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The Hub's answer is not a valid receipt of this invocation. It was refused and must not be presented as a result."},
+	{number: "11a", statuses: []span{{401, 401}},
+		code: CodeAgentAuthorizationUnavailable, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
+		message: "The Hub does not accept the login of the original connection. A person has to log in again."},
+	{number: "12", step: Receipt, hubCodes: []Code{CodeInvocationNotFound, CodeInvocationRecordInvalid, CodeInvocationConflict, CodeAgentRunConflict, CodeTaskDispatchUncertain},
+		code: asTheHubSays, category: CategoryInvocationOutcomeUnknown, nextAction: NextInspectOriginal,
+		message: "The Hub has no verifiable evidence of this invocation under this authorization. That does not prove that the operation did not happen: keep its identifiers and have the original looked at."},
+	{number: "13", hubCodes: []Code{CodeTaskUnsupported},
+		code: asTheHubSays, category: CategoryUnsupported, nextAction: NextCheckCompatibility,
+		message: "This Hub does not support the task control that the operation needs."},
+	{number: "14", hubCodes: []Code{CodeTaskUnavailable},
+		code: asTheHubSays, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
+		message: "The Hub's task ledger cannot be asked now. The original can be inspected again."},
+	{number: "15", hubCodes: []Code{CodeTaskInvalidInput},
+		code: asTheHubSays, category: CategoryInvalidRequest, nextAction: NextNone,
+		message: "The Hub does not accept the request's task."},
+	{number: "16", hubCodes: []Code{
+		CodeTaskRequired, CodeTaskScopeBlocked, CodeTaskMemberMismatch, CodeTaskBindingConflict, CodeTaskPaused, CodeTaskCancelled, CodeTaskExpired,
+		CodeTaskWriteBudgetExhausted, CodeTaskConcurrencyExhausted, CodeTaskToolNotAllowed, CodeTaskRevisionConflict, CodeTaskRecordInvalid, CodeTaskNotFound, CodeTaskRunInactive},
+		code: asTheHubSays, category: CategoryTaskControl, nextAction: NextNone,
+		message: "The task that governs the operation does not allow this inspection."},
+	{number: "17", statuses: []span{{403, 403}}, hubCodes: []Code{CodeRouteNotAllowed, CodeAudienceNotAllowed, CodeAgentDirectDisabled, CodeAgentClientDisabled},
+		code: asTheHubSays, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
+		message: "The original authorization does not allow this any more. It has to be granted again; no other one is used instead."},
+	{number: "17", statuses: []span{{403, 403}},
+		code: CodeAgentAuthorizationUnavailable, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
+		message: "The original authorization does not allow this any more. It has to be granted again; no other one is used instead."},
+	{number: "18", hubCodes: []Code{CodeCapabilityChanged},
+		code: asTheHubSays, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
+		message: "The operation's tool is not authorized any more, so its evidence cannot be read."},
+	{number: "19", hubCodes: []Code{CodeInvalidRequest, CodeInvalidRoute},
+		code: asTheHubSays, category: CategoryInvalidRequest, nextAction: NextNone,
+		message: "The Hub does not accept the request."},
+	{number: "20", hubCodes: []Code{CodeRouteUnavailable},
+		code: asTheHubSays, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The original workspace is disabled or gone at the Hub."},
+	{number: "21", hubCodes: []Code{CodeHubPaused, CodeAgentToolsUnavailable, CodeAgentRuntimeUnavailable},
+		code: asTheHubSays, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
+		message: "The Hub cannot answer now. The original can be inspected again."},
+	{number: "22", statuses: []span{{408, 408}, {425, 425}, {429, 429}, {500, 599}},
+		code: CodeAgentTransportUnavailable, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
+		message: "The Hub cannot answer now. The original can be inspected again."},
+	{number: "23",
+		code: CodeUnknownFailure, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The Hub refused the request for a reason that this SDK does not know."},
+}
+
+func (r *row) fits(f Failure) bool {
+	return r.event == f.Event &&
+		(r.step == AnyStep || r.step == f.Step) &&
+		(r.statuses == nil || slices.ContainsFunc(r.statuses, func(s span) bool { return s.from <= f.Status && f.Status <= s.to })) &&
+		(r.hubCodes == nil || slices.Contains(r.hubCodes, f.HubCode))
+}
+
+// row gives the first row that fits. The last row fits every answer; a body
+// that no row knows of is an answer too.
+func (f Failure) row() *row {
+	for i := range failures {
+		if failures[i].fits(f) {
+			return &failures[i]
+		}
+	}
+	f.Event, f.HubCode = Answered, ""
+	return f.row()
+}
+
+// Repeated reports whether the request is asked again inside one inspection
+// after this failure, within its limit of repeats.
+func (f Failure) Repeated() bool { return f.row().repeated }
+
+// NewError gives the failure as the table has it.
+func NewError(f Failure) *Error {
+	decided := f.row()
+	feedback := Feedback{
+		Category:     decided.category,
+		Code:         decided.code,
+		Origin:       OriginSDK,
+		Operation:    OperationInspect,
+		Dispatch:     DispatchNotDispatched,
+		Retryable:    decided.retryable,
+		NextAction:   decided.nextAction,
+		InvocationID: f.InvocationID,
+		Message:      decided.message,
+	}
+	if decided.code == asTheHubSays {
+		feedback.Code = f.HubCode
+	}
+	if f.Status != 0 && (f.Status < 200 || f.Status > 299) {
+		feedback.Origin = OriginCore
+	}
+	if f.Dispatched {
+		feedback.Dispatch = DispatchAttempted
+	}
+	if f.Message != "" {
+		feedback.Message = f.Message
+	}
+	return &Error{
+		Feedback:   feedback,
+		StatusCode: f.Status,
+		RetryAfter: min(max(f.RetryAfter, 0), MaxRetryAfter),
+		causes:     f.Causes,
+	}
+}
