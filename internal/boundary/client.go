@@ -1,0 +1,121 @@
+package boundary
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// UserAgent names this SDK and its version to the server.
+const UserAgent = "bailinghub-go/0.1.0"
+
+// ErrRefused says that a request was not on the list and did not leave.
+var ErrRefused = errors.New("the request is not one that this SDK sends")
+
+// Client sends to one server and to no other. It is safe for concurrent use.
+type Client struct {
+	transport *Transport
+	base      *url.URL
+	allow     Allow
+}
+
+// NewClient gives a client of the server at base, a URL in normal form.
+func NewClient(transport *Transport, base string, allow Allow) (*Client, error) {
+	parsed, err := url.Parse(base)
+	if err != nil {
+		return nil, ErrRefused // the parser's error quotes the URL
+	}
+	return &Client{transport: transport, base: parsed, allow: allow}, nil
+}
+
+// Request is one question to the server.
+type Request struct {
+	// Method and Path, relative to the base, and Query, raw.
+	Method, Path, Query string
+	// Body is sent as JSON; nil for none.
+	Body []byte
+	// Bearer gives the credential and is asked before every attempt; its error
+	// ends the exchange. Nil for a request without one.
+	Bearer func(context.Context) (string, error)
+	// Limit is how many bytes the body of a 200 may have.
+	Limit int64
+	// Decisive tells whether the body of an answer other than 200 decides
+	// anything. Where not, it is dropped; nil for never.
+	Decisive func(status int) bool
+	// Again tells whether to ask once more after this answer, or after a lost
+	// connection (nil). Nil for never.
+	Again func(*Answer) bool
+	// Retries is what is left of the caller's repeats; each takes one off.
+	Retries *int
+	// Sending is called before an attempt is handed to the network; may be nil.
+	Sending func()
+	// Repeating is called before a repeat is waited for; may be nil.
+	Repeating func(after *Answer, wait time.Duration)
+}
+
+// Answer is what the server said.
+type Answer struct {
+	Status int
+	// Body is the whole body; nil where it was dropped or is unusable.
+	Body []byte
+	// Unusable says that the body was over its limit, or in an encoding that
+	// was not asked for or does not decode.
+	Unusable bool
+	// RetryAfter is how long the server asked to wait; 0 for nothing.
+	RetryAfter time.Duration
+}
+
+// Do sends the request and gives the last answer. Without one it gives the
+// error of the context, the one of Bearer, [ErrRefused] or a [*LostError]. The
+// time limit of a borrowed HTTP client is context.DeadlineExceeded.
+func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
+	r, err := c.newRequest(ctx, &request)
+	if err != nil {
+		return nil, ErrRefused
+	}
+	e := &exchange{client: c, request: &request}
+	retry := retryablehttp.Client{
+		HTTPClient:   &http.Client{Transport: e, CheckRedirect: useLastResponse},
+		RetryMax:     e.retriesLeft(),
+		CheckRetry:   e.checkRetry,
+		Backoff:      e.backoff,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+	}
+	_, err = retry.Do(&retryablehttp.Request{Request: r})
+	switch {
+	case err == nil:
+		return e.answer, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	default:
+		return nil, e.err
+	}
+}
+
+func useLastResponse(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func (c *Client) newRequest(ctx context.Context, request *Request) (*http.Request, error) {
+	target := c.base.String() + request.Path
+	if request.Query != "" {
+		target += "?" + request.Query
+	}
+	r, err := http.NewRequestWithContext(ctx, request.Method, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", UserAgent)
+	if request.Body != nil {
+		// There is no GetBody, so no layer below can send the body again.
+		r.Body = io.NopCloser(bytes.NewReader(request.Body))
+		r.ContentLength = int64(len(request.Body))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, nil
+}

@@ -1,0 +1,199 @@
+package boundary
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// errorBodyLimit is how many bytes the body of an answer other than 200
+	// may have (contract, section 4).
+	errorBodyLimit = 64 << 10
+	// drainTime is for a body that decides nothing: to read it lets the
+	// connection be used again, and is not worth more.
+	drainTime = 100 * time.Millisecond
+	// firstWait is before the first repeat, on average; it doubles with each.
+	firstWait = 200 * time.Millisecond
+	// longestWait is the longest Retry-After that is waited for (contract,
+	// section 4).
+	longestWait = 5 * time.Second
+)
+
+// exchange is one Request on its way: the round tripper beneath its HTTP
+// client, and the policy of its repeats.
+type exchange struct {
+	client  *Client
+	request *Request
+	repeats int
+	wait    time.Duration
+
+	// The outcome of the last attempt: one of the two.
+	answer *Answer
+	err    error
+}
+
+// RoundTrip makes one attempt. What it gives to the layers above is a status
+// and nothing else: a redirect without a Location ends there, and the last
+// answer survives a policy that gives up.
+//
+// It has no CloseIdleConnections beside it on purpose: retryablehttp would
+// call that after every failure.
+func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+	e.answer, e.err = e.attempt(r)
+	if e.err != nil {
+		return nil, e.err
+	}
+	return &http.Response{StatusCode: e.answer.Status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+func (e *exchange) attempt(r *http.Request) (*Answer, error) {
+	if !e.client.allowed(r) {
+		return nil, ErrRefused
+	}
+	var ctx context.Context
+	var cancel context.CancelFunc
+	caller := r.Context()
+	header := r.Header.Clone()
+	if e.request.Bearer != nil {
+		bearer, err := e.request.Bearer(caller)
+		if err != nil {
+			return nil, err
+		}
+		header.Set("Authorization", "Bearer "+bearer)
+	}
+	if err := caller.Err(); err != nil {
+		return nil, err
+	}
+	if limit := e.client.transport.timeout; limit > 0 {
+		ctx, cancel = context.WithTimeout(caller, limit)
+	} else {
+		ctx, cancel = context.WithCancel(caller)
+	}
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Header = header
+
+	if e.request.Sending != nil {
+		e.request.Sending()
+	}
+	response, err := e.client.transport.base.RoundTrip(r)
+	if err == nil && response == nil {
+		err = errors.New("no response")
+	}
+	var answer *Answer
+	if err == nil {
+		answer, err = e.read(ctx, cancel, response)
+	}
+	switch {
+	case err == nil:
+		return answer, nil
+	case caller.Err() != nil:
+		return nil, caller.Err()
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	default:
+		return nil, NewLostError(err)
+	}
+}
+
+func (e *exchange) read(ctx context.Context, cancel context.CancelFunc, response *http.Response) (*Answer, error) {
+	answer := &Answer{Status: response.StatusCode, RetryAfter: retryAfter(response.Header, time.Now())}
+	if response.Body == nil {
+		return answer, nil
+	}
+	defer response.Body.Close()
+	// A body of somebody else's transport may not know the context.
+	stop := context.AfterFunc(ctx, func() { response.Body.Close() })
+	defer stop()
+
+	limit := int64(errorBodyLimit)
+	switch {
+	case answer.Status == http.StatusSwitchingProtocols:
+		return answer, nil // there is no end to what may be read
+	case answer.Status == http.StatusOK:
+		limit = e.request.Limit
+	case e.request.Decisive == nil || !e.request.Decisive(answer.Status):
+		drain(response.Body, cancel)
+		return answer, nil
+	}
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		answer.Unusable = true
+		drain(response.Body, cancel)
+		return answer, nil
+	}
+	var body bytes.Buffer
+	body.Grow(int(min(max(response.ContentLength, bytes.MinRead), limit)) + bytes.MinRead)
+	_, err := body.ReadFrom(io.LimitReader(response.Body, limit+1))
+	switch {
+	case notDecodable(err), err == nil && int64(body.Len()) > limit:
+		answer.Unusable = true
+	case err != nil:
+		return nil, err
+	default:
+		answer.Body = body.Bytes()
+	}
+	return answer, nil
+}
+
+// drain reads a little of a body that decides nothing.
+func drain(body io.Reader, cancel context.CancelFunc) {
+	defer time.AfterFunc(drainTime, cancel).Stop()
+	io.CopyN(io.Discard, body, errorBodyLimit)
+}
+
+// notDecodable reports that a compressed body is not what its encoding says.
+func notDecodable(err error) bool {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	return corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum)
+}
+
+func (e *exchange) retriesLeft() int {
+	if e.request.Again == nil || e.request.Retries == nil {
+		return 0
+	}
+	return *e.request.Retries
+}
+
+// checkRetry decides about a repeat and how long to wait for it. There is none
+// after the end of the context, after an error that is not a lost connection,
+// and where the wait would be too long or not end before the deadline.
+func (e *exchange) checkRetry(ctx context.Context, _ *http.Response, _ error) (bool, error) {
+	if ctx.Err() != nil || e.retriesLeft() == 0 {
+		return false, nil
+	}
+	if _, lost := errors.AsType[*LostError](e.err); e.err != nil && !lost {
+		return false, nil
+	}
+	if !e.request.Again(e.answer) {
+		return false, nil
+	}
+	e.wait = jitter(firstWait << e.repeats)
+	if e.answer != nil && e.answer.RetryAfter > 0 {
+		if e.answer.RetryAfter > longestWait {
+			return false, nil
+		}
+		e.wait = e.answer.RetryAfter + jitter(firstWait)/2
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= e.wait {
+		return false, nil
+	}
+	e.repeats++
+	*e.request.Retries--
+	if e.request.Repeating != nil {
+		e.request.Repeating(e.answer, e.wait)
+	}
+	return true, nil
+}
+
+func (e *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return e.wait }
+
+// jitter gives a time between half of d and one and a half.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

@@ -1,0 +1,98 @@
+package boundary
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// LostError says that no whole answer came.
+type LostError struct {
+	// Reason is a few words of our own; "" where nothing is known.
+	Reason string
+	// Causes are the network and TLS errors behind it that are safe to show:
+	// none of them quotes what a server sent.
+	Causes []error
+}
+
+func (e *LostError) Error() string   { return "no whole answer: " + e.Reason }
+func (e *LostError) Unwrap() []error { return e.Causes }
+
+// NewLostError takes from err what is safe to show.
+func NewLostError(err error) *LostError {
+	lost := &LostError{}
+	for _, known := range lostReasons {
+		if cause := known.find(err); cause != nil {
+			lost.Causes = append(lost.Causes, cause)
+			if lost.Reason == "" {
+				lost.Reason = known.reason
+			}
+		}
+	}
+	return lost
+}
+
+// lostReasons has the more telling ones first.
+var lostReasons = []struct {
+	find   func(error) error
+	reason string
+}{
+	{dnsError, "the host name could not be resolved"},
+	{is(syscall.ECONNREFUSED), "the connection was refused"},
+	{is(syscall.ECONNRESET), "the connection was reset"},
+	{is(syscall.EPIPE), "the connection was closed"},
+	{is(syscall.EHOSTUNREACH), "the host cannot be reached"},
+	{is(syscall.ENETUNREACH), "the network cannot be reached"},
+	{is(syscall.EMFILE), "this process has no file descriptor left"},
+	{is(syscall.ENFILE), "this system has no file descriptor left"},
+	{as[x509.UnknownAuthorityError], "the TLS certificate is not trusted"},
+	{as[x509.HostnameError], "the TLS certificate is for another host"},
+	{as[x509.CertificateInvalidError], "the TLS certificate is not valid"},
+	{as[*tls.CertificateVerificationError], "the TLS certificate was not verified"},
+	{as[tls.AlertError], "the TLS handshake failed"},
+	{is(io.ErrUnexpectedEOF), "the connection was closed in the middle of the answer"},
+	{is(io.EOF), "the connection was closed"},
+	{is(net.ErrClosed), "the connection was closed"},
+	{timeout, "connecting took too long"},
+}
+
+func as[T error](err error) error {
+	if found, ok := errors.AsType[T](err); ok {
+		return found
+	}
+	return nil
+}
+
+func is(target error) func(error) error {
+	return func(err error) error {
+		if errors.Is(err, target) {
+			return target
+		}
+		return nil
+	}
+}
+
+// dnsError leaves out what the resolver's error wraps: it may be a context
+// error, and the caller's context has not ended.
+func dnsError(err error) error {
+	found, ok := errors.AsType[*net.DNSError](err)
+	if !ok {
+		return nil
+	}
+	shown := *found
+	shown.UnwrapErr = nil
+	return &shown
+}
+
+// timeout stands for every time limit of the network layer, under a name that
+// is not that of the caller's deadline.
+func timeout(err error) error {
+	if found, ok := errors.AsType[net.Error](err); ok && found.Timeout() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package boundary
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// The numbers of design rules 5 and 7.
+const (
+	DefaultTimeout    = 15 * time.Second
+	DefaultMaxRetries = 2
+
+	idleConnsPerHost       = 64
+	maxResponseHeaderBytes = 256 << 10
+)
+
+// Settings are what the options of a client decide. [NewSettings] gives the
+// ones without options.
+type Settings struct {
+	// HTTPClient is the caller's; nil for a transport of our own.
+	HTTPClient *http.Client
+	// Timeout is for a whole inspection.
+	Timeout time.Duration
+	// MaxRetries is for a whole inspection.
+	MaxRetries int
+	// Logger gets one record for each inspection and each retry; nil for none.
+	Logger *slog.Logger
+	// NegotiationReuse is how long a negotiation counts; 0 for one inspection.
+	NegotiationReuse time.Duration
+	// Inner says that a facade above logs the inspections itself.
+	Inner bool
+}
+
+// NewSettings gives the defaults.
+func NewSettings() Settings {
+	return Settings{Timeout: DefaultTimeout, MaxRetries: DefaultMaxRetries}
+}
+
+// LogInspection writes the one record of an inspection.
+func (s *Settings) LogInspection(ctx context.Context, start time.Time, invocationID, code string, status int) {
+	if s.Logger == nil {
+		return
+	}
+	level, message := slog.LevelInfo, "inspection answered"
+	if code != "" {
+		level, message = slog.LevelWarn, "inspection failed"
+	}
+	s.Logger.LogAttrs(ctx, level, message,
+		slog.String("invocation_id", invocationID),
+		slog.String("code", code),
+		slog.Int("status", status),
+		slog.Duration("duration", time.Since(start)))
+}
+
+// Transport is what requests go through: the caller's HTTP client, borrowed, or
+// one of our own.
+type Transport struct {
+	base    http.RoundTripper
+	timeout time.Duration
+	own     *http.Transport
+}
+
+// NewTransport borrows the HTTP client of the settings: its transport and its
+// time limit for one request. Its cookie jar and its redirect policy play no
+// part. Without one, the transport is cloned from the default one, with room
+// for 64 idle connections and no proxy for plain http.
+func NewTransport(s Settings) *Transport {
+	if client := s.HTTPClient; client != nil {
+		base := client.Transport
+		if base == nil {
+			base = http.DefaultTransport
+		}
+		return &Transport{base: base, timeout: client.Timeout}
+	}
+	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
+	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
+		own = standard.Clone()
+	}
+	own.MaxIdleConns = 0
+	own.MaxIdleConnsPerHost = idleConnsPerHost
+	own.MaxResponseHeaderBytes = maxResponseHeaderBytes
+	if proxy := own.Proxy; proxy != nil {
+		own.Proxy = secureProxy(proxy)
+	}
+	return &Transport{base: own, own: own}
+}
+
+// CloseIdleConnections closes those of our own transport. A borrowed one is
+// its owner's business.
+func (t *Transport) CloseIdleConnections() {
+	if t.own != nil {
+		t.own.CloseIdleConnections()
+	}
+}
