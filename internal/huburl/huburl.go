@@ -186,6 +186,17 @@ func toASCII(host string) (string, error) {
 	if again, err := profile.ToASCII(mapped); err != nil || again != mapped {
 		return "", errHostName
 	}
+	if last, _ := utf8.DecodeLastRuneInString(host); strings.HasSuffix(mapped, ".") && !dot(last) {
+		// A last label that decodes to nothing, as "xn--" does.
+		return "", errHostName
+	}
+	for label := range strings.FieldsFuncSeq(lower, dot) {
+		// The library decodes a label that is punycode and Unicode at once.
+		// With a letter before it, it is mapped but not decoded.
+		if unicode, _ := profile.ToUnicode("a" + label); !isASCII(label) && strings.HasPrefix(unicode, "axn--") {
+			return "", errHostName
+		}
+	}
 	return mapped, nil
 }
 
@@ -288,6 +299,9 @@ func alphanumeric(c byte) bool {
 func hex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }
+
+// dot reports the characters that separate labels.
+func dot(r rune) bool { return r == '.' || r == '\u3002' || r == '\uff0e' || r == '\uff61' }
 
 func isASCII(s string) bool {
 	for i := range len(s) {

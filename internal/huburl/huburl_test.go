@@ -98,7 +98,7 @@ func TestNormalizeRefuses(t *testing.T) {
 			"https://a\uff0fb.com", "https://a\uff20b.com", "https://a\uff1ab.com", "https://a\uff1fb.com", "https://a\uff03b.com", "https://a\uff3cb.com", "https://a\uff05b.com",
 			"https://a\u2100b.com", "https://中\uff0fb.com", "https://中<.com", "https://hub|.com", "https://hub<.com", "https://xn--.com", "https://hub。。com", "https://a\u3000b.com", "https://*.example.com",
 		}},
-		{"internationalized", []string{"https://\u2488example.com", "https://xn--hub-.com", "https://xn--a.com", "https://xn--中.com", "https://\u200d中.com", "https://a\u05d0.com", "https://XN--A.com"}},
+		{"internationalized", []string{"https://\u2488example.com", "https://xn--hub-.com", "https://xn--a.com", "https://xn--中.com", "https://\u200d中.com", "https://a\u05d0.com", "https://XN--A.com", "https://hub.xn--", "https://hub.xn--\u00ad", "https://xn--中a0-", "https://ｘn--中a0-", "https://x\u00adn--中a0-"}},
 		{"numeric host", []string{
 			"https://0x7f.1", "https://127.1", "https://2130706433", "https://1.2.3.4.", "https://0X7F.0.0.1", "https://127.0.0.01", "https://256.0.0.1", "https://1.2.3.4.5",
 			"https://hub.example.123", "https://hub.0x1f", "https://hub.0x", "https://0", "https://0x", "https://hub.09", "https://１２７.１", "https://０ｘ７ｆ.1", "https://hub.１.", "https://⑫⑦.1",
