@@ -1,0 +1,158 @@
+package hubtest
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A Fault is something that goes wrong, or takes long, with a request. Its
+// fields combine. [Hub.Inject] puts it in a queue; a request takes the first
+// one that is meant for its kind.
+type Fault struct {
+	// On is the kind of request; zero is every kind.
+	On RequestKind
+	// Skip lets so many of these requests pass first.
+	Skip int
+	// Times is how many requests it meets: 0 is one, negative is without end.
+	Times int
+
+	// Latency passes before the Hub looks at the request.
+	Latency time.Duration
+	// Hold stops the request at a point until the test lets it go on.
+	Hold *Hold
+	// Drop loses the connection at a point.
+	Drop Drop
+
+	// Status answers in place of the Hub, which does not see the request. An
+	// informational status other than 101 is sent ahead of the Hub's answer.
+	Status int
+	// Body of that answer.
+	Body []byte
+	// Header is laid over the headers of the answer, the Hub's own too. A nil
+	// value removes one.
+	Header http.Header
+	// Rewrite changes the body of the answer, the Hub's own too.
+	Rewrite func(body []byte) []byte
+
+	// ByteInterval sends the body slowly: one byte, then this pause.
+	ByteInterval time.Duration
+	// Endless repeats the body until the client has enough.
+	Endless bool
+}
+
+// Drop is the point at which a connection is lost.
+type Drop int
+
+const (
+	// DropNothing keeps the connection.
+	DropNothing Drop = iota
+	// DropRequest loses the request: the Hub never sees it.
+	DropRequest
+	// DropAnswer loses the answer: the Hub has done what it was asked.
+	DropAnswer
+	// DropMidBody loses the second half of the answer's body.
+	DropMidBody
+)
+
+// A Point is where a [Hold] stops a request.
+type Point int
+
+const (
+	// AtRequest is before the Hub looks at the request.
+	AtRequest Point = iota
+	// AtAnswer is after the Hub did what it was asked, before the headers.
+	AtAnswer
+	// AtBody is in the middle of the answer's body.
+	AtBody
+)
+
+// A Hold stops requests until it is released.
+type Hold struct {
+	at                Point
+	arrived, released chan struct{}
+	arrive, release   sync.Once
+}
+
+// NewHold returns a hold for a [Fault]. Most tests want [Hub.Hold].
+func NewHold(at Point) *Hold {
+	return &Hold{at: at, arrived: make(chan struct{}), released: make(chan struct{})}
+}
+
+// Arrived is closed when the first request is held.
+func (h *Hold) Arrived() <-chan struct{} { return h.arrived }
+
+// Release lets the held requests go on, and later ones pass.
+func (h *Hold) Release() { h.release.Do(func() { close(h.released) }) }
+
+// wait holds a request, and reports whether it may go on.
+func (h *Hold) wait(ctx context.Context, at Point) bool {
+	if h == nil || h.at != at {
+		return true
+	}
+	h.arrive.Do(func() { close(h.arrived) })
+	select {
+	case <-h.released:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Inject adds faults to the queue.
+func (h *Hub) Inject(faults ...Fault) {
+	h.change(func() {
+		for _, f := range faults {
+			if f.Times == 0 {
+				f.Times = 1
+			}
+			h.faults = append(h.faults, &f)
+		}
+	})
+}
+
+// Hold stops the next request of a kind at a point.
+func (h *Hub) Hold(on RequestKind, at Point) *Hold {
+	hold := NewHold(at)
+	h.Inject(Fault{On: on, Hold: hold})
+	return hold
+}
+
+// ClearFaults empties the queue. Requests that met a fault already keep it.
+func (h *Hub) ClearFaults() {
+	h.change(func() { h.faults = nil })
+}
+
+// fault takes the fault for a request from the queue. The caller holds the lock.
+func (h *Hub) fault(kind RequestKind) Fault {
+	for i, f := range h.faults {
+		if f.On != AnyRequest && f.On != kind {
+			continue
+		}
+		if f.Skip > 0 {
+			f.Skip--
+			continue
+		}
+		if f.Times--; f.Times == 0 {
+			h.faults = append(h.faults[:i:i], h.faults[i+1:]...)
+		}
+		return *f
+	}
+	return Fault{}
+}
+
+// pause waits, and reports whether the time passed before the request ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

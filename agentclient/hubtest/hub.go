@@ -1,0 +1,250 @@
+package hubtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Names of the world that a new Hub starts with. [Hub.EditClient] and
+// [Hub.EditRoute] change it or add to it.
+const (
+	DefaultClient = "synthetic-host"
+	DefaultRoute  = "catalog-agent"
+
+	// WriteTool changes something: the Hub keeps a journal of its dispatch.
+	WriteTool = "product_update"
+	// GovernedTool changes something and waits for an approval first.
+	GovernedTool = "product_publish"
+	// ReadTool only reads: it has no journal and needs no approval.
+	ReadTool = "product_list"
+)
+
+// A Hub is a BailingHub in memory. It is an [http.Handler]; [Hub.Start],
+// [Hub.StartTLS] and [Hub.Transport] put it behind a connection.
+//
+// All methods are safe for concurrent use.
+type Hub struct {
+	now             func() time.Time
+	prefix          string
+	accessLifetime  time.Duration
+	refreshLifetime time.Duration
+
+	life   context.Context // ends with Close
+	end    context.CancelFunc
+	active sync.WaitGroup // handlers and connections
+
+	mu         sync.Mutex
+	closed     bool
+	servers    []*http.Server
+	transports []*http.Transport
+	conns      map[net.Conn]bool
+	inspection Inspection
+	paused     bool
+	broken     map[Part]bool
+	clients    map[string]*Client
+	routes     map[string]*Route
+	sessions   map[string]*session
+	records    map[string]*Record
+	plan       []Outcome
+	faults     []*Fault
+	approvals  int64
+	jobs       int64
+	business   int
+	counts     Counts
+	log        []LogEntry
+	version    uint64
+	changed    chan struct{} // nil until somebody asks
+}
+
+// An Option adjusts a Hub under construction.
+type Option func(*Hub)
+
+// WithClock makes the Hub read the time from now instead of [time.Now]. The
+// clock decides lifetimes of tokens and the instants that the Hub writes;
+// latency always passes in the time of the runtime, which in a bubble of
+// testing/synctest is the bubble's.
+func WithClock(now func() time.Time) Option {
+	return func(h *Hub) { h.now = now }
+}
+
+// WithPathPrefix makes the Hub live below a path such as "/hub", as one behind
+// a shared web server does. What lies outside is a plain 404.
+func WithPathPrefix(prefix string) Option {
+	return func(h *Hub) { h.prefix = strings.TrimRight(prefix, "/") }
+}
+
+// WithLifetimes sets how long the tokens of a login and of a refresh live.
+// The defaults are 15 minutes and 30 days.
+func WithLifetimes(access, refresh time.Duration) Option {
+	return func(h *Hub) { h.accessLifetime, h.refreshLifetime = access, refresh }
+}
+
+// New returns a running Hub with one client, one route and three tools: see
+// [DefaultClient]. It has no sessions yet; [Hub.Login] makes one.
+func New(opts ...Option) *Hub {
+	h := &Hub{
+		now:             time.Now,
+		accessLifetime:  15 * time.Minute,
+		refreshLifetime: 30 * 24 * time.Hour,
+		conns:           map[net.Conn]bool{},
+		broken:          map[Part]bool{},
+		clients:         map[string]*Client{DefaultClient: {}},
+		routes: map[string]*Route{DefaultRoute: {Tools: map[string]Tool{
+			WriteTool:    {},
+			GovernedTool: {NeedsApproval: true},
+			ReadTool:     {ReadOnly: true},
+		}}},
+		sessions: map[string]*session{},
+		records:  map[string]*Record{},
+	}
+	h.life, h.end = context.WithCancel(context.Background())
+	for _, opt := range opts {
+		opt(h)
+	}
+	return h
+}
+
+// Close stops every server and connection of the Hub, ends the requests in
+// flight and waits until all is over. A closed Hub answers nothing; its
+// counters, log and records can still be read.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	h.closed = true
+	servers, transports := h.servers, h.transports
+	h.servers, h.transports = nil, nil
+	h.mu.Unlock()
+
+	h.end()
+	for _, s := range servers {
+		s.Close()
+	}
+	for _, t := range transports {
+		t.CloseIdleConnections()
+	}
+	h.active.Wait()
+}
+
+// Inspection says which inspection contract a Hub offers.
+type Inspection int
+
+const (
+	// InspectionV1 is the contract of Hub 0.8.
+	InspectionV1 Inspection = iota
+	// InspectionAbsent is an older Hub: both endpoints are unknown paths.
+	InspectionAbsent
+	// InspectionAbsentWebPage is an older Hub behind a web application, which
+	// answers every unknown path with its start page and status 200.
+	InspectionAbsentWebPage
+	// InspectionNewer is a later Hub, whose schema versions are v2.
+	InspectionNewer
+)
+
+// SetInspection chooses the inspection contract that the Hub offers.
+func (h *Hub) SetInspection(i Inspection) {
+	h.change(func() { h.inspection = i })
+}
+
+// SetPaused switches the global execution pause of the Hub. It blocks submit
+// and resume and does not touch inspection or refresh.
+func (h *Hub) SetPaused(paused bool) {
+	h.change(func() { h.paused = paused })
+}
+
+// A Part is a piece of the Hub's own machinery that can be out of order.
+type Part int
+
+const (
+	// ToolService: the tool service is not wired; 503 agent_tools_unavailable.
+	ToolService Part = iota
+	// ToolServiceControl: the tool service runs and misses the control plane;
+	// 503 agent_tools_unavailable with a message.
+	ToolServiceControl
+	// ControlPlane is not set up: nobody can be authenticated, 401.
+	ControlPlane
+	// AgentAuth: the control plane runs without agent sessions, 401.
+	AgentAuth
+	// AuthStorage fails: 500 internal_error.
+	AuthStorage
+	// JournalStorage fails: receipts are 500 agent_tool_internal_error.
+	JournalStorage
+	// StateStorage fails: receipts are 500 agent_tool_internal_error.
+	StateStorage
+)
+
+// Break puts parts of the Hub out of order.
+func (h *Hub) Break(parts ...Part) {
+	h.change(func() {
+		for _, p := range parts {
+			h.broken[p] = true
+		}
+	})
+}
+
+// Repair puts parts of the Hub in order again, all of them when none is named.
+func (h *Hub) Repair(parts ...Part) {
+	h.change(func() {
+		if len(parts) == 0 {
+			clear(h.broken)
+		}
+		for _, p := range parts {
+			delete(h.broken, p)
+		}
+	})
+}
+
+// Version counts the changes of the Hub, requests included.
+func (h *Hub) Version() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.version
+}
+
+// Changed returns a channel that is closed with the next change of the Hub: of
+// its records, its settings or its request log. To miss none, take the channel
+// first and look afterwards.
+func (h *Hub) Changed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return h.changed
+}
+
+// change runs f under the lock and tells whoever waits on Changed.
+func (h *Hub) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+	h.touch()
+}
+
+// touch marks a change; the caller holds the lock.
+func (h *Hub) touch() {
+	h.version++
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
+	}
+}
+
+func randomHex(bytes int) string {
+	b := make([]byte, bytes)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+func randomUUID() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,75 @@
+package hubtest
+
+import "time"
+
+// An Outcome is what becomes of a dispatch: what the business system does with
+// the operation, and how much of that the Hub gets to know.
+type Outcome struct {
+	kind   outcomeKind
+	status int
+	text   string
+	after  time.Duration
+	limit  *RateLimit
+}
+
+type outcomeKind int
+
+const (
+	answered outcomeKind = iota
+	hanging
+	answerLost
+	responseRecorded
+	evidenceDegraded
+	rejected
+	rateLimited
+)
+
+// Executed is an operation that the business system did: status 200 and this text.
+func Executed(text string) Outcome { return Answered(200, text) }
+
+// Answered is what the business system said: executed for a status from 200 to
+// 299, business_rejected for every other one.
+func Answered(status int, text string) Outcome {
+	return Outcome{kind: answered, status: status, text: text}
+}
+
+// Hanging reached the business system, and no answer is there yet: the
+// operation stays in flight until [Hub.Finish].
+func Hanging() Outcome { return Outcome{kind: hanging} }
+
+// AnswerLost reached the business system, and its answer never came back:
+// whether it did the operation is uncertain.
+func AnswerLost() Outcome { return Outcome{kind: answerLost} }
+
+// ResponseRecorded got an answer that the Hub has noted and not yet completed.
+// [Hub.Finish] completes it.
+func ResponseRecorded(status int, text string) Outcome {
+	return Outcome{kind: responseRecorded, status: status, text: text}
+}
+
+// EvidenceDegraded got an answer whose evidence could not be kept.
+func EvidenceDegraded() Outcome { return Outcome{kind: evidenceDegraded} }
+
+// Rejected was turned away by the Hub before it reached the business system.
+func Rejected() Outcome { return Outcome{kind: rejected} }
+
+// RateLimited was turned away by the Hub before it reached the business
+// system, with leave to resume the same invocation later. A nil limit is the
+// Hub's limit for the client, which it does not describe.
+func RateLimited(after time.Duration, limit *RateLimit) Outcome {
+	return Outcome{kind: rateLimited, after: after, limit: limit}
+}
+
+// A RateLimit describes the limit that turned an operation away.
+type RateLimit struct {
+	Level     string // "tool" or "provider"
+	Count     int    // operations
+	WindowSec int    // in so many seconds
+	Source    string // where the limit is set, for instance "provider_default"
+}
+
+// Plan decides the outcomes of the next dispatches, in order, whatever their
+// tool. Once they are used up, [Tool.Run] decides again.
+func (h *Hub) Plan(outcomes ...Outcome) {
+	h.change(func() { h.plan = append(h.plan, outcomes...) })
+}
