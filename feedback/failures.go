@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -194,9 +195,35 @@ func (f Failure) row() *row {
 	return f.row()
 }
 
+// Ended is the failure of a call whose context, or else whose own time limit,
+// has ended.
+func Ended(ctx context.Context) Failure {
+	switch err := ctx.Err(); err {
+	case nil:
+		return Failure{Event: TimedOut, Causes: []error{context.DeadlineExceeded}}
+	case context.DeadlineExceeded:
+		return Failure{Event: TimedOut, Causes: []error{err, context.Cause(ctx)}}
+	default:
+		return Failure{Event: Cancelled, Causes: []error{err, context.Cause(ctx)}}
+	}
+}
+
 // Repeated reports whether the request is asked again inside one inspection
 // after this failure, within its limit of repeats.
 func (f Failure) Repeated() bool { return f.row().repeated }
+
+// CodeDecides reports whether the code in the body of this answer makes a
+// difference to what it means.
+func (f Failure) CodeDecides() bool {
+	for i := range failures {
+		anyCode := failures[i]
+		anyCode.hubCodes = nil
+		if anyCode.fits(f) {
+			return failures[i].hubCodes != nil
+		}
+	}
+	return false
+}
 
 // NewError gives the failure as the table has it.
 func NewError(f Failure) *Error {

@@ -105,7 +105,7 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 }
 
 func (e *exchange) read(ctx context.Context, cancel context.CancelFunc, response *http.Response) (*Answer, error) {
-	answer := &Answer{Status: response.StatusCode, RetryAfter: retryAfter(response.Header, time.Now())}
+	answer := &Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header, time.Now())}
 	if response.Body == nil {
 		return answer, nil
 	}

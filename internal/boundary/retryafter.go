@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// retryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or
+// RetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or
 // a date. What is not of that form, or lies in the past, asks for nothing; what
 // overflows asks for the longest time there is.
-func retryAfter(header http.Header, now time.Time) time.Duration {
+func RetryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if date, err := http.ParseTime(value); err == nil {
 		return max(date.Sub(now), 0)

@@ -1,7 +1,7 @@
 package boundary
 
 import (
-	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -16,8 +16,7 @@ const (
 	maxResponseHeaderBytes = 256 << 10
 )
 
-// Settings are what the options of a client decide. [NewSettings] gives the
-// ones without options.
+// Settings are what the options of a client decide.
 type Settings struct {
 	// HTTPClient is the caller's; nil for a transport of our own.
 	HTTPClient *http.Client
@@ -29,29 +28,26 @@ type Settings struct {
 	Logger *slog.Logger
 	// NegotiationReuse is how long a negotiation counts; 0 for one inspection.
 	NegotiationReuse time.Duration
-	// Inner says that a facade above logs the inspections itself.
-	Inner bool
+	// Shared is the transport of a facade above, which logs inspections
+	// itself; nil for a client that stands alone.
+	Shared *Transport
 }
 
-// NewSettings gives the defaults.
-func NewSettings() Settings {
-	return Settings{Timeout: DefaultTimeout, MaxRetries: DefaultMaxRetries}
-}
+// ErrNilOption says that a list of options has a nil in it.
+var ErrNilOption = errors.New("an option is nil")
 
-// LogInspection writes the one record of an inspection.
-func (s *Settings) LogInspection(ctx context.Context, start time.Time, invocationID, code string, status int) {
-	if s.Logger == nil {
-		return
+// Apply gives the defaults, changed by the options.
+func Apply[Option ~func(*Settings) error](opts []Option) (Settings, error) {
+	s := Settings{Timeout: DefaultTimeout, MaxRetries: DefaultMaxRetries}
+	for _, option := range opts {
+		if option == nil {
+			return Settings{}, ErrNilOption
+		}
+		if err := option(&s); err != nil {
+			return Settings{}, err
+		}
 	}
-	level, message := slog.LevelInfo, "inspection answered"
-	if code != "" {
-		level, message = slog.LevelWarn, "inspection failed"
-	}
-	s.Logger.LogAttrs(ctx, level, message,
-		slog.String("invocation_id", invocationID),
-		slog.String("code", code),
-		slog.Int("status", status),
-		slog.Duration("duration", time.Since(start)))
+	return s, nil
 }
 
 // Transport is what requests go through: the caller's HTTP client, borrowed, or
