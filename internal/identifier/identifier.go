@@ -109,6 +109,23 @@ func NewAlias(s string) bool {
 	return Alias(s) && !ConnectionKey(s) && strings.IndexFunc(s, hidden) < 0
 }
 
+// MaxToken is the greatest length of a token.
+const MaxToken = 8192
+
+// BearerToken reports whether s can stand in an Authorization header as it is:
+// 1 to [MaxToken] visible ASCII characters.
+func BearerToken(s string) bool {
+	if s == "" || len(s) > MaxToken {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // UTF16Len is the length of s in UTF-16 units. A byte that is not UTF-8 counts
 // as one.
 func UTF16Len(s string) int {
@@ -156,20 +173,3 @@ func lowerHex(s string) bool {
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 func lower(c byte) bool { return 'a' <= c && c <= 'z' }
-
-// MaxToken is the greatest length of a token.
-const MaxToken = 8192
-
-// BearerToken reports whether s can stand in an Authorization header as it is:
-// 1 to [MaxToken] visible ASCII characters.
-func BearerToken(s string) bool {
-	if s == "" || len(s) > MaxToken {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}

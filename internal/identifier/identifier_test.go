@@ -58,6 +58,9 @@ func TestIdentifiers(t *testing.T) {
 		{"NewAlias", identifier.NewAlias,
 			[]string{"a", "shop", "库存", "conn_1", "a\u200db", strings.Repeat("😀", 64)},
 			[]string{"", " a", "a\n", "conn_" + hex32, "a\u0085b", "a\u009f", "\u0080", "a\u202eb", "a\u061cb", "\u200ea", "a\u200f", "a\u2066", "a\u2069", "a\u202a", strings.Repeat("x", 129)}},
+		{"BearerToken", identifier.BearerToken,
+			[]string{"a", "!~", `<"\>`, "eyJhbGciOi.J9-_=", strings.Repeat("x", 8192)},
+			[]string{"", " ", "a b", " a", "a\n", "a\x00", "a\x7f", "é", "令牌", "a\xff", strings.Repeat("x", 8193)}},
 	}
 	for _, test := range tests {
 		for _, s := range test.good {
