@@ -1,0 +1,359 @@
+package receipt
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/strictjson"
+)
+
+const maxReceiptSize = 1 << 20
+
+// Want is what the caller asked for. Both fields are required.
+type Want struct {
+	// InvocationID is the original invocation.
+	InvocationID string
+	// Workspace is the workspace of the original authorization.
+	Workspace string
+}
+
+// Parse gives the receipt that data, the body of an answer, is. It refuses
+// everything that is not exactly a receipt of the wanted invocation by the
+// contract: a receipt half believed is worse than none.
+//
+// The error is a [*feedback.Error]: [feedback.CodeAgentSchemaUnsupported] where
+// the receipt or its result is of another schema,
+// [feedback.CodeInvalidRequest] where want is not valid, else
+// [feedback.CodeAgentInvalidResponse]. It names the member that is wrong and
+// quotes nothing of data. Data is not kept.
+func Parse(data []byte, want Want) (*Receipt, error) {
+	failure := feedback.Failure{Event: feedback.BadArgument, Step: feedback.Receipt}
+	if !identifier.InvocationID(want.InvocationID) {
+		failure.Message = "The wanted invocation id is not 64 lower-case hexadecimal digits."
+		return nil, feedback.NewError(failure)
+	}
+	failure.InvocationID = want.InvocationID
+	if !identifier.Workspace(want.Workspace) {
+		failure.Message = "The wanted workspace is not the name of a workspace."
+		return nil, feedback.NewError(failure)
+	}
+	return parse(data, want, failure)
+}
+
+// UnmarshalJSON does what [Parse] does, for whatever invocation and workspace
+// data names. It leaves r as it is where it returns an error. Null is refused:
+// unmarshal into a *Receipt where there may be none.
+func (r *Receipt) UnmarshalJSON(data []byte) error {
+	parsed, err := parse(data, Want{}, feedback.Failure{Step: feedback.Receipt})
+	if err != nil {
+		return err
+	}
+	*r = *parsed
+	return nil
+}
+
+// parse is Parse with a valid want, or with none. The failure is what is known
+// of one beforehand.
+func parse(data []byte, want Want, failure feedback.Failure) (*Receipt, error) {
+	p := parser{want: want}
+	problem := "it is larger than 1 MiB"
+	if len(data) <= maxReceiptSize {
+		problem = p.problem(strictjson.Object(data, p.member))
+	}
+	switch problem {
+	case "":
+		return &p.receipt, nil
+	case otherSchema:
+		failure.Event = feedback.UnknownSchema
+		failure.Message = "" // that of the table says it
+	default:
+		failure.Event = feedback.BadBody
+		failure.Message = "The receipt was refused and must not be presented as a result: " + problem + "."
+	}
+	return nil, feedback.NewError(failure)
+}
+
+const otherSchema = "other schema"
+
+// parser collects a receipt member by member, in whatever order they come.
+type parser struct {
+	receipt Receipt
+	want    Want
+	// seen are the silent members that were there.
+	seen members
+	// wrong says which member was the first whose value has no place in the
+	// receipt, and why.
+	wrong string
+}
+
+type members uint
+
+const (
+	sawPerformed members = 1 << iota
+	sawResult
+	sawOK
+	sawAutoRetryAllowed
+	sawText
+)
+
+// silent are the members whose absence no value tells: what stands in the
+// receipt without them is legal.
+var silent = []struct {
+	saw      members
+	name     string
+	inResult bool
+}{
+	{sawPerformed, "business_operation_performed", false},
+	{sawResult, "result", false},
+	{sawOK, "result.ok", true},
+	{sawAutoRetryAllowed, "result.auto_retry_allowed", true},
+	{sawText, "result.text", true},
+}
+
+// problem judges the whole, once it was read with err. It gives "" where
+// everything is good.
+func (p *parser) problem(err error) string {
+	r := &p.receipt
+	if err != nil {
+		return "it " + err.Error() // a strictjson.Fault, which quotes nothing
+	}
+	if r.unsupported() {
+		return otherSchema
+	}
+	if p.wrong != "" {
+		return p.wrong
+	}
+	for _, member := range silent {
+		if p.seen&member.saw == 0 && (r.Result != nil || !member.inResult) {
+			return member.name + " is missing"
+		}
+	}
+	if p.want != (Want{}) {
+		if r.InvocationID != p.want.InvocationID {
+			return "invocation_id is not the one that was asked for"
+		}
+		if r.Route != p.want.Workspace {
+			return "route is not the workspace that was asked for"
+		}
+	}
+	if broken := r.broken(); broken != "" {
+		return broken
+	}
+	if r.Result != nil {
+		r.Result.keepHints()
+	}
+	return ""
+}
+
+func (p *parser) member(name []byte, d *jsontext.Decoder) (err error) {
+	r := &p.receipt
+	switch string(name) {
+	case "schema_version":
+		r.SchemaVersion, err = p.text(d, "schema_version", Schema)
+	case "read_only":
+		r.ReadOnly, err = p.boolean(d, "read_only", 0)
+	case "business_operation_performed":
+		r.BusinessOperationPerformed, err = p.boolean(d, "business_operation_performed", sawPerformed)
+	case "invocation_id":
+		r.InvocationID, err = p.text(d, "invocation_id", p.want.InvocationID)
+	case "agent_run_id":
+		r.AgentRunID, err = p.text(d, "agent_run_id", "")
+	case "route":
+		r.Route, err = p.text(d, "route", p.want.Workspace)
+	case "tool":
+		r.Tool, err = p.text(d, "tool", "")
+	case "observed_at":
+		r.ObservedAt, err = p.instant(d, "observed_at")
+	case "result":
+		p.seen |= sawResult
+		switch d.PeekKind() {
+		case jsontext.KindNull:
+		case jsontext.KindBeginObject:
+			r.Result = new(Result)
+			err = strictjson.Members(d, p.resultMember)
+		default:
+			p.refuse("result", "is neither an object nor null")
+		}
+	case "result_source":
+		r.ResultSource, err = vocabulary(p, d, "result_source", resultSources)
+	case "dispatch_state":
+		r.DispatchState, err = vocabulary(p, d, "dispatch_state", dispatchStates)
+	case "approval":
+		if d.PeekKind() == jsontext.KindBeginObject {
+			err = strictjson.Members(d, p.approvalMember)
+		} else {
+			p.refuse("approval", "is not an object")
+		}
+	case "journal_state":
+		r.JournalState, err = vocabulary(p, d, "journal_state", journalStates)
+	}
+	return err
+}
+
+func (p *parser) resultMember(name []byte, d *jsontext.Decoder) (err error) {
+	r := p.receipt.Result
+	switch string(name) {
+	case "schema_version":
+		r.SchemaVersion, err = p.text(d, "result.schema_version", ResultSchema)
+	case "invocation_id":
+		r.InvocationID, err = p.text(d, "result.invocation_id", p.receipt.InvocationID)
+	case "route":
+		r.Route, err = p.text(d, "result.route", p.receipt.Route)
+	case "tool":
+		r.Tool, err = p.text(d, "result.tool", p.receipt.Tool)
+	case "state":
+		r.State, err = vocabulary(p, d, "result.state", resultStates)
+	case "ok":
+		r.OK, err = p.boolean(d, "result.ok", sawOK)
+	case "auto_retry_allowed":
+		r.AutoRetryAllowed, err = p.boolean(d, "result.auto_retry_allowed", sawAutoRetryAllowed)
+	case "text":
+		p.seen |= sawText
+		r.Text, err = p.text(d, "result.text", "")
+	case "business_status":
+		var status int64
+		status, err = p.positive(d, "result.business_status", 599)
+		r.BusinessStatus = int(status)
+	case "approval_id":
+		r.ApprovalID, err = p.positive(d, "result.approval_id", 1<<63-1)
+	case "retry_after_ms":
+		r.RetryAfterMS, _, err = strictjson.Integer(d)
+	case "rate_limit":
+		if d.PeekKind() == jsontext.KindBeginObject {
+			r.RateLimit = new(RateLimit)
+			err = strictjson.Members(d, r.RateLimit.member)
+		}
+	}
+	return err
+}
+
+func (p *parser) approvalMember(name []byte, d *jsontext.Decoder) (err error) {
+	a := &p.receipt.Approval
+	switch string(name) {
+	case "status":
+		a.Status, err = vocabulary(p, d, "approval.status", approvalStatuses)
+	case "approval_id":
+		a.ID, err = p.positive(d, "approval.approval_id", maxSafeInteger)
+	}
+	return err
+}
+
+// A value that is not as it should be leaves a zero behind, and with it the
+// limit is not kept.
+func (l *RateLimit) member(name []byte, d *jsontext.Decoder) (err error) {
+	var text []byte
+	switch string(name) {
+	case "level":
+		text, _, err = strictjson.Text(d)
+		l.Level = word(rateLimitLevels, text)
+	case "count":
+		l.Count, _, err = strictjson.Integer(d)
+	case "window_sec":
+		l.WindowSec, _, err = strictjson.Integer(d)
+	case "scope":
+		text, _, err = strictjson.Text(d)
+		l.Scope = word(rateLimitScopes, text)
+	case "source":
+		l.Source, _, err = strictjson.String(d)
+	}
+	return err
+}
+
+func (p *parser) refuse(member, why string) {
+	if p.wrong == "" {
+		p.wrong = member + " " + why
+	}
+}
+
+// text reads a string. It is usually the likely one, which is not copied.
+func (p *parser) text(d *jsontext.Decoder, member, likely string) (string, error) {
+	text, ok, err := strictjson.Text(d)
+	if !ok {
+		p.refuse(member, "is not a string")
+	}
+	if string(text) == likely {
+		return likely, err
+	}
+	return string(text), err
+}
+
+func vocabulary[T ~string](p *parser, d *jsontext.Decoder, member string, values []T) (T, error) {
+	text, _, err := strictjson.Text(d)
+	value := word(values, text)
+	if value == "" {
+		p.refuse(member, "is not a known value")
+	}
+	return value, err
+}
+
+func (p *parser) boolean(d *jsontext.Decoder, member string, saw members) (bool, error) {
+	p.seen |= saw
+	b, ok, err := strictjson.Bool(d)
+	if !ok {
+		p.refuse(member, "is neither true nor false")
+	}
+	return b, err
+}
+
+// positive reads an integer from 1, so that 0 can stand for a missing one.
+func (p *parser) positive(d *jsontext.Decoder, member string, most int64) (int64, error) {
+	n, ok, err := strictjson.Integer(d)
+	if !ok || n < 1 || n > most {
+		p.refuse(member, "is not an integer in its range")
+		return 0, err
+	}
+	return n, err
+}
+
+func (p *parser) instant(d *jsontext.Decoder, member string) (time.Time, error) {
+	text, _, err := strictjson.Text(d)
+	t, ok := instant(text)
+	if !ok {
+		p.refuse(member, "is not a date and time in UTC")
+	}
+	return t, err
+}
+
+// instant reads YYYY-MM-DDThh:mm:ss[.f{1,3}]Z, a real date and time. It is
+// stricter than time.Parse and reads bytes without an allocation.
+func instant(text []byte) (t time.Time, ok bool) {
+	const form = "0000-00-00T00:00:00"
+	if len(text) <= len(form) || len(text) > len(form)+len(".000Z") || text[len(text)-1] != 'Z' {
+		return t, false
+	}
+	fields, field := [7]int{}, 0
+	for i, c := range text[:len(form)] {
+		if form[i] != '0' {
+			if c != form[i] {
+				return t, false
+			}
+			field++
+		} else if c < '0' || c > '9' {
+			return t, false
+		} else {
+			fields[field] = 10*fields[field] + int(c-'0')
+		}
+	}
+	if fraction := text[len(form) : len(text)-1]; len(fraction) > 0 {
+		if fraction[0] != '.' || len(fraction) == 1 {
+			return t, false
+		}
+		unit := 100
+		for _, c := range fraction[1:] {
+			if c < '0' || c > '9' {
+				return t, false
+			}
+			fields[6] += int(c-'0') * unit
+			unit /= 10
+		}
+	}
+	year, month, day, hour, minute, second := fields[0], time.Month(fields[1]), fields[2], fields[3], fields[4], fields[5]
+	t = time.Date(year, month, day, hour, minute, second, fields[6]*int(time.Millisecond), time.UTC)
+	// What is no real date or time, time.Date carries over.
+	y, m, dd := t.Date()
+	h, mi, s := t.Clock()
+	return t, y == year && m == month && dd == day && h == hour && mi == minute && s == second
+}
