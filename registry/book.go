@@ -1,0 +1,164 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
+)
+
+// A book is the content of a registry: the rules of what may stand in it,
+// wherever it is kept. The zero book is empty.
+type book struct {
+	// connections are sorted by key. Key, instance ID and alias are unique.
+	connections []Connection
+	// current is the key of one of them, or "".
+	current string
+}
+
+func (b *book) index(key string) (int, bool) {
+	return slices.BinarySearchFunc(b.connections, key, func(c Connection, key string) int {
+		return strings.Compare(c.Key, key)
+	})
+}
+
+func (b *book) find(key string) (Connection, error) {
+	i, found := b.index(key)
+	if !found {
+		return Connection{}, ErrNotFound
+	}
+	return b.connections[i], nil
+}
+
+func (b *book) byAlias(alias string) (Connection, error) {
+	i := slices.IndexFunc(b.connections, func(c Connection) bool { return alias != "" && c.Alias == alias })
+	if i < 0 {
+		return Connection{}, ErrNotFound
+	}
+	return b.connections[i], nil
+}
+
+// register adds the connection that r describes, or brings the one that is
+// there up to date. changed tells whether there is anything to save; after an
+// error there is nothing.
+func (b *book) register(r registration, now time.Time) (entry Connection, changed bool, err error) {
+	key := r.descriptor.key(r.instanceID)
+	i, found := b.index(key)
+	now = milliseconds(now)
+	if found {
+		entry = b.connections[i]
+	} else {
+		entry = Connection{
+			Key: key, InstanceID: r.instanceID,
+			HubURL: r.descriptor.HubURL, ClientAppID: r.descriptor.ClientAppID, Workspace: r.descriptor.Workspace,
+			CreatedAt: now, UpdatedAt: now,
+		}
+	}
+	before := entry
+	entry.AllowInsecureHTTP = r.descriptor.AllowInsecureHTTP
+	if r.alias != nil {
+		entry.Alias = *r.alias
+	}
+	if found && entry == before {
+		return entry, false, nil
+	}
+	if err := b.conflict(entry); err != nil {
+		return Connection{}, false, err
+	}
+	if found {
+		entry.UpdatedAt = now
+		b.connections[i] = entry
+		return entry, true, nil
+	}
+	if len(b.connections) >= MaxConnections {
+		return Connection{}, false, fail("the registry is full: it holds at most 256 connections")
+	}
+	b.connections = slices.Insert(b.connections, i, entry)
+	return entry, true, nil
+}
+
+// conflict says what of entry another connection has already.
+func (b *book) conflict(entry Connection) error {
+	for _, other := range b.connections {
+		switch {
+		case other.Key == entry.Key:
+		case entry.Alias != "" && other.Alias == entry.Alias:
+			return invalid("the alias is that of another connection, " + other.Key)
+		case entry.InstanceID != "" && other.InstanceID == entry.InstanceID:
+			return invalid("the instance ID is that of another connection, " + other.Key)
+		}
+	}
+	return nil
+}
+
+func (b *book) remove(key string) error {
+	i, found := b.index(key)
+	if !found {
+		return ErrNotFound
+	}
+	b.connections = slices.Delete(b.connections, i, i+1)
+	if b.current == key {
+		b.current = ""
+	}
+	return nil
+}
+
+func (b *book) setCurrent(key string) error {
+	if _, found := b.index(key); key != "" && !found {
+		return ErrNotFound
+	}
+	b.current = key
+	return nil
+}
+
+// A registration is a request to register, checked.
+type registration struct {
+	descriptor Descriptor // in normal form
+	instanceID string
+	alias      *string // nil leaves it as it is
+}
+
+// RegisterOption says more about a connection that is registered.
+type RegisterOption func(*registration) error
+
+// WithAlias names the connection for people: 1 to 128 UTF-16 units without
+// control characters (bidirectional ones included), with no space at either
+// end, not of the form of a connection key, and not the alias of another
+// connection. "" takes the alias away; without this option a connection keeps
+// the alias that it has.
+func WithAlias(alias string) RegisterOption {
+	return func(r *registration) error {
+		if alias != "" && !identifier.NewAlias(alias) {
+			return invalid("the alias must be 1 to 128 UTF-16 units, without control characters or spaces at its ends, and not look like a connection key")
+		}
+		r.alias = &alias
+		return nil
+	}
+}
+
+// WithInstance registers a named instance: one of several connections to the
+// same Hub, client app and workspace. [NewInstanceID] makes an ID.
+func WithInstance(instanceID string) RegisterOption {
+	return func(r *registration) error {
+		r.instanceID = instanceID
+		return checkInstanceID(instanceID)
+	}
+}
+
+func newRegistration(d Descriptor, options []RegisterOption) (registration, error) {
+	d, err := d.normal()
+	if err != nil {
+		return registration{}, err
+	}
+	r := registration{descriptor: d}
+	for _, option := range options {
+		if option == nil {
+			return registration{}, invalid("an option must not be nil")
+		}
+		if err := option(&r); err != nil {
+			return registration{}, err
+		}
+	}
+	return r, nil
+}

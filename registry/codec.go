@@ -1,0 +1,112 @@
+package registry
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bailinghub/bailinghub-go/internal/strictjson"
+)
+
+// MaxCredentialsSize is the greatest size of encoded credentials in bytes.
+const MaxCredentialsSize = 64 << 10
+
+// timeFormat writes a time in UTC as files hold it.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// credentialsFile is the content of a credential file.
+type credentialsFile struct {
+	SchemaVersion    *int64  `json:"schema_version"`
+	BaseURL          *string `json:"base_url"`
+	ClientAppID      *string `json:"client_app_id"`
+	Route            *string `json:"route"`
+	SessionID        *string `json:"session_id"`
+	AccessToken      *string `json:"access_token"`
+	RefreshToken     *string `json:"refresh_token"`
+	AccessExpiresAt  *string `json:"access_expires_at"`
+	RefreshExpiresAt *string `json:"refresh_expires_at"`
+}
+
+// EncodeCredentials gives the JSON text that a store keeps credentials as: the
+// content of a credential file, the tokens in the clear. A store keeps it from
+// everybody but the owner.
+//
+// Credentials that are not complete and valid are refused with an error that
+// matches feedback.CodeInvalidRequest and holds no part of them.
+func EncodeCredentials(credentials Credentials) ([]byte, error) {
+	c, flaw := credentials.normal()
+	if flaw != "" {
+		return nil, invalid(flaw)
+	}
+	var out []byte
+	for i, member := range [...]struct{ name, text string }{
+		{"base_url", c.HubURL},
+		{"client_app_id", c.ClientAppID},
+		{"route", c.Workspace},
+		{"session_id", c.SessionID},
+		{"access_token", c.AccessToken.Reveal()},
+		{"refresh_token", c.RefreshToken.Reveal()},
+		{"access_expires_at", c.AccessExpiresAt.Format(timeFormat)},
+		{"refresh_expires_at", c.RefreshExpiresAt.Format(timeFormat)},
+	} {
+		if i == 0 {
+			out = append(out, `{"schema_version":1`...)
+		}
+		out = append(out, `,"`+member.name+`":`...)
+		// It can only object to invalid UTF-8, and everything here is ASCII.
+		out, _ = jsontext.AppendQuote(out, member.text)
+	}
+	out = append(out, '}')
+	if len(out) > MaxCredentialsSize {
+		return nil, invalid("the credentials must not be larger than 64 KiB when encoded")
+	}
+	return out, nil
+}
+
+// DecodeCredentials reads what [EncodeCredentials], or the TypeScript SDK of
+// the Hub, wrote. It is strict: at most [MaxCredentialsSize] bytes, one JSON
+// object, every member there, known, once and valid, the Hub URL in normal
+// form. The error matches [ErrDamaged] and says what is wrong without a word
+// of the text.
+//
+// Whether the credentials are those of a connection is for the caller to
+// check: see [Connection.Check].
+func DecodeCredentials(data []byte) (Credentials, error) {
+	if len(data) > MaxCredentialsSize {
+		return Credentials{}, damaged("the credentials are larger than 64 KiB")
+	}
+	var file credentialsFile
+	if err := strictjson.Unmarshal(data, &file, strictjson.RefuseUnknown); err != nil {
+		return Credentials{}, damaged("the text of the credentials " + err.Error())
+	}
+	if file.SchemaVersion == nil || *file.SchemaVersion != 1 {
+		return Credentials{}, damaged("the schema version of the credentials is not 1")
+	}
+	for _, text := range [...]*string{
+		file.BaseURL, file.ClientAppID, file.Route, file.SessionID,
+		file.AccessToken, file.RefreshToken, file.AccessExpiresAt, file.RefreshExpiresAt,
+	} {
+		if text == nil {
+			return Credentials{}, damaged("the credentials lack a member")
+		}
+	}
+	c := Credentials{
+		HubURL:       *file.BaseURL,
+		ClientAppID:  *file.ClientAppID,
+		Workspace:    *file.Route,
+		SessionID:    *file.SessionID,
+		AccessToken:  NewSecret(*file.AccessToken),
+		RefreshToken: NewSecret(*file.RefreshToken),
+	}
+	// UnmarshalText takes RFC 3339 to the letter; time.Parse is more lenient.
+	if c.AccessExpiresAt.UnmarshalText([]byte(*file.AccessExpiresAt)) != nil ||
+		c.RefreshExpiresAt.UnmarshalText([]byte(*file.RefreshExpiresAt)) != nil {
+		return Credentials{}, damaged("an expiry of the credentials is not a time of RFC 3339")
+	}
+	c, flaw := c.normal()
+	if flaw != "" {
+		return Credentials{}, damaged(flaw)
+	}
+	if c.HubURL != *file.BaseURL {
+		return Credentials{}, damaged("the Hub URL of the credentials is not in normal form")
+	}
+	return c, nil
+}

@@ -1,0 +1,85 @@
+package registry
+
+import (
+	"context"
+	"errors"
+
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
+)
+
+// What a [Store] says with errors.Is.
+var (
+	// ErrNotFound: the registry has no such connection.
+	ErrNotFound error = &Error{text: "registry: no such connection"}
+	// ErrNotLoggedIn: the connection is registered and has no credentials.
+	ErrNotLoggedIn error = &Error{text: "registry: the connection has no login"}
+	// ErrDamaged: what is stored is not what a registry writes, or belongs to
+	// another connection. It is neither used nor repaired.
+	ErrDamaged error = &Error{text: "registry: what is stored is damaged"}
+	// ErrChanged: a newer login or a removal came in the middle of an update
+	// and won. Nothing was saved.
+	ErrChanged error = &Error{text: "registry: the login was replaced or removed in the meantime"}
+)
+
+// Error is every error that this package makes itself. Its text is safe to
+// show and to log: it has names of arguments, connection keys, paths and
+// reasons, never a token, never the text of a file and never the value of an
+// argument.
+//
+// errors.Is finds [ErrNotFound], [ErrNotLoggedIn], [ErrDamaged], [ErrChanged],
+// feedback.CodeInvalidRequest (a bad argument), the error of a context that
+// ended with its cause, or the error of the operating system, whichever
+// applies. An Error that somebody else wrapped still is safe for itself: take
+// it out with errors.As and show that.
+type Error struct {
+	text   string
+	causes []error
+}
+
+// Error is a whole sentence that begins with "registry:".
+func (e *Error) Error() string { return e.text }
+
+// Unwrap gives what errors.Is looks at.
+func (e *Error) Unwrap() []error { return e.causes }
+
+// fail makes an error; text goes on from "registry: ".
+func fail(text string, causes ...error) error {
+	return &Error{text: "registry: " + text, causes: causes}
+}
+
+// invalid is the error of a bad argument; text names it and the rule.
+func invalid(text string) error { return fail(text, feedback.CodeInvalidRequest) }
+
+// damaged is the error of stored data that is not used.
+func damaged(text string) error { return fail("damaged: "+text, ErrDamaged) }
+
+// ended is the error of a context that ended during doing; nil while it has
+// not.
+func ended(ctx context.Context, doing string) error {
+	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
+	how := ": cancelled by the caller"
+	if errors.Is(err, context.DeadlineExceeded) {
+		how = ": the caller's deadline passed"
+	}
+	return fail(doing+how, err, context.Cause(ctx))
+}
+
+// ready refuses a nil context and one that has ended.
+func ready(ctx context.Context, doing string) error {
+	if ctx == nil {
+		return invalid("the context must not be nil")
+	}
+	return ended(ctx, doing)
+}
+
+// checkKey refuses what does not look like a connection key.
+func checkKey(key string) error {
+	if !identifier.ConnectionKey(key) {
+		return invalid("the connection key must be conn_ and 32 lower-case hexadecimal digits")
+	}
+	return nil
+}

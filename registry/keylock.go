@@ -1,0 +1,61 @@
+package registry
+
+import (
+	"context"
+	"sync"
+)
+
+// keyLocks are locks with names, made when first asked for. Who waits longest
+// is next. The zero value is ready.
+type keyLocks struct {
+	mu    sync.Mutex
+	locks map[string]*keyLock
+}
+
+type keyLock struct {
+	// held has room for one: to send is to lock. Blocked senders come through
+	// in their order.
+	held chan struct{}
+	// users hold the lock or wait for it; at 0 it is dropped from the map.
+	users int
+}
+
+// lock waits for the lock of name until ctx ends. After an error there is
+// nothing to unlock.
+func (l *keyLocks) lock(ctx context.Context, name string) (unlock func(), err error) {
+	l.mu.Lock()
+	lock := l.locks[name]
+	if lock == nil {
+		lock = &keyLock{held: make(chan struct{}, 1)}
+		if l.locks == nil {
+			l.locks = map[string]*keyLock{}
+		}
+		l.locks[name] = lock
+	}
+	lock.users++
+	l.mu.Unlock()
+
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if lock.users--; lock.users == 0 {
+			delete(l.locks, name)
+		}
+	}
+	select {
+	case lock.held <- struct{}{}:
+	case <-ctx.Done():
+		leave()
+		return nil, ended(ctx, "waiting for another update of "+name)
+	}
+	unlock = func() {
+		<-lock.held
+		leave()
+	}
+	// Where both were ready, select has chosen either.
+	if err := ended(ctx, "waiting for another update of "+name); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}

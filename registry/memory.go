@@ -1,0 +1,246 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Memory is a registry that lives as long as its process: for tests, and for
+// hosts that get their logins from elsewhere each time they start. It keeps
+// the same rules as a registry on disk.
+//
+// The zero Memory is an empty registry. A Memory is safe for concurrent use
+// and must not be copied. An error of its methods matches
+// feedback.CodeInvalidRequest where an argument is wrong, and the context's
+// error where that has ended.
+type Memory struct {
+	mu     sync.RWMutex
+	book   book
+	logins map[string]Credentials
+
+	updates keyLocks
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory gives an empty registry.
+func NewMemory() *Memory { return &Memory{} }
+
+// NewInstanceID makes an instance ID from random bits.
+func NewInstanceID() string {
+	var bits [16]byte
+	_, _ = rand.Read(bits[:]) // It never fails.
+	return "instance_" + hex.EncodeToString(bits[:])
+}
+
+// Register adds a connection to what d describes. Where it is registered
+// already it stays, with its login and CreatedAt; its alias and
+// AllowInsecureHTTP become what is given here. A registry holds at most
+// [MaxConnections].
+func (m *Memory) Register(ctx context.Context, d Descriptor, options ...RegisterOption) (Connection, error) {
+	if err := ready(ctx, "registering a connection"); err != nil {
+		return Connection{}, err
+	}
+	r, err := newRegistration(d, options)
+	if err != nil {
+		return Connection{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry, _, err := m.book.register(r, time.Now())
+	return entry, err
+}
+
+// List gives all connections, sorted by key.
+func (m *Memory) List(ctx context.Context) ([]Connection, error) {
+	if err := ready(ctx, "listing connections"); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Clone(m.book.connections), nil
+}
+
+// Remove takes a connection and its login away; it is no longer the current
+// one. The error matches [ErrNotFound] where there is none.
+func (m *Memory) Remove(ctx context.Context, key string) error {
+	return m.change(ctx, "removing a connection", key, func() error {
+		delete(m.logins, key)
+		return m.book.remove(key)
+	})
+}
+
+// SaveCredentials makes credentials the login of a connection, in place of the
+// one that it may have. It waits for no update: an update that is on its way
+// finds the newer login and saves nothing. The error matches [ErrNotFound]
+// where there is no connection; see [Connection.Check] for what is refused.
+func (m *Memory) SaveCredentials(ctx context.Context, key string, credentials Credentials) error {
+	return m.change(ctx, "saving credentials", key, func() error {
+		entry, err := m.book.find(key)
+		if err != nil {
+			return err
+		}
+		normal, err := entry.accept(credentials)
+		if err != nil {
+			return err
+		}
+		m.save(key, normal)
+		return nil
+	})
+}
+
+// DeleteCredentials takes the login of a connection away; it is no error when
+// there is none. The error matches [ErrNotFound] where there is no connection.
+func (m *Memory) DeleteCredentials(ctx context.Context, key string) error {
+	return m.change(ctx, "deleting credentials", key, func() error {
+		delete(m.logins, key)
+		_, err := m.book.find(key)
+		return err
+	})
+}
+
+// SetCurrent makes a connection the current one, which hosts may offer a
+// person as the default. No inspection ever falls back to it. The key "" leaves
+// none. The error matches [ErrNotFound] where there is no connection.
+func (m *Memory) SetCurrent(ctx context.Context, key string) error {
+	if key == "" {
+		if err := ready(ctx, "changing the current connection"); err != nil {
+			return err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.book.setCurrent("")
+	}
+	return m.change(ctx, "changing the current connection", key, func() error { return m.book.setCurrent(key) })
+}
+
+// Current gives the current connection. The error matches [ErrNotFound] where
+// there is none.
+func (m *Memory) Current(ctx context.Context) (Connection, error) {
+	if err := ready(ctx, "reading the current connection"); err != nil {
+		return Connection{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.book.find(m.book.current)
+}
+
+// ByAlias gives the connection of an alias, compared letter by letter. The
+// error matches [ErrNotFound] where there is none.
+func (m *Memory) ByAlias(ctx context.Context, alias string) (Connection, error) {
+	if err := ready(ctx, "reading a connection"); err != nil {
+		return Connection{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.book.byAlias(alias)
+}
+
+// Connection implements [Store].
+func (m *Memory) Connection(ctx context.Context, key string) (Connection, error) {
+	if err := ready(ctx, "reading a connection"); err != nil {
+		return Connection{}, err
+	}
+	if err := checkKey(key); err != nil {
+		return Connection{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.book.find(key)
+}
+
+// Credentials implements [Store].
+func (m *Memory) Credentials(ctx context.Context, key string) (Credentials, error) {
+	if err := ready(ctx, "reading credentials"); err != nil {
+		return Credentials{}, err
+	}
+	if err := checkKey(key); err != nil {
+		return Credentials{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.login(key)
+}
+
+// UpdateCredentials implements [Store]. Update runs in the goroutine of the
+// caller.
+func (m *Memory) UpdateCredentials(ctx context.Context, key string, update func(context.Context, Credentials) (Credentials, error)) error {
+	if err := ready(ctx, "updating credentials"); err != nil {
+		return err
+	}
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if update == nil {
+		return invalid("the update must not be nil")
+	}
+	unlock, err := m.updates.lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	m.mu.RLock()
+	before, err := m.login(key)
+	m.mu.RUnlock()
+	if err != nil {
+		return err
+	}
+	after, err := update(ctx, before)
+	if err != nil {
+		return err
+	}
+	if after.Equal(before) {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now, err := m.login(key); err != nil || !now.Equal(before) {
+		return ErrChanged
+	}
+	entry, err := m.book.find(key)
+	if err != nil {
+		return err
+	}
+	normal, err := entry.accept(after)
+	if err != nil {
+		return err
+	}
+	m.save(key, normal)
+	return nil
+}
+
+// change checks ctx and key and runs do with everything locked.
+func (m *Memory) change(ctx context.Context, doing, key string, do func() error) error {
+	if err := ready(ctx, doing); err != nil {
+		return err
+	}
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return do()
+}
+
+func (m *Memory) save(key string, credentials Credentials) {
+	if m.logins == nil {
+		m.logins = map[string]Credentials{}
+	}
+	m.logins[key] = credentials
+}
+
+// login gives the credentials of a key; m.mu is held.
+func (m *Memory) login(key string) (Credentials, error) {
+	if credentials, ok := m.logins[key]; ok {
+		return credentials, nil
+	}
+	if _, err := m.book.find(key); err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{}, ErrNotLoggedIn
+}

@@ -1,0 +1,61 @@
+package registry
+
+import "context"
+
+// Store is what inspections need of a registry. [Memory] is one; a host may
+// back another with its own database. Package registrytest has the suite that
+// every implementation must pass.
+//
+// # For implementers
+//
+// A store is safe for concurrent use, by all processes that open the same one.
+//
+// Reads. Connection and Credentials give what is stored now, not what was at
+// the start, and what they give is a copy. They wait for no update, not even
+// for one of the same key, so that a host can check a binding while a refresh
+// is on its way. Times come back as the same instant to the millisecond.
+// Credentials whose Hub, client app or workspace is not that of the connection
+// are not given: the error matches [ErrDamaged].
+//
+// Errors. A key that is not registered is [ErrNotFound], a connection without
+// credentials [ErrNotLoggedIn], as errors.Is finds them. Everything else, a
+// database that is down for example, is an error of the store's own; its text
+// should be safe to show, because it may reach a log.
+//
+// Exclusion. While update runs, no other update of the same key runs, in any
+// process. Updates of other keys do: one refresh may take seconds, since update
+// talks to a Hub, and must hold nobody else up. Waiting ends when ctx does,
+// with an error that matches ctx.Err(), and without update having run. So does
+// a call whose ctx had ended before.
+//
+// At most once. Update consumes a refresh token that must never be used twice:
+// it is not called again, whatever happens to the save. It is given ctx (or a
+// context made from it) and the credentials as they are stored at that moment,
+// read after the exclusion was obtained. Without credentials it is not called.
+// Inside update all reads of the store are legal, of the same key too, and so
+// are saving, deleting and removing; only another UpdateCredentials is not.
+//
+// Saving. What update returns is saved if it differs from what it was given
+// ([Credentials.Equal]), if it is valid and of this connection
+// ([Connection.Check]; an empty token is not saved), and if the stored
+// credentials still equal what update was given. Comparing and writing are one
+// step: a login or a removal cannot come in between. If they no longer equal
+// it, or the connection or its credentials are gone, a newer login or a removal
+// has won: nothing is saved and the error matches [ErrChanged]. The save goes
+// ahead when ctx has ended while update ran, because the old refresh token is
+// used up by then; UpdateCredentials returns nil after it. An update that
+// changes nothing saves nothing and is nil.
+//
+// Failing. An error of update is returned so that errors.Is and errors.As find
+// it, and nothing is saved, whatever came with it. A panic or runtime.Goexit in
+// update saves nothing, gives the exclusion back and goes on in the caller.
+type Store interface {
+	// Connection gives the entry of a key.
+	Connection(ctx context.Context, key string) (Connection, error)
+	// Credentials gives the login of a key.
+	Credentials(ctx context.Context, key string) (Credentials, error)
+	// UpdateCredentials runs update at most once, with exclusion for this key
+	// across every process that shares the store, and saves what it returns;
+	// see [Store].
+	UpdateCredentials(ctx context.Context, key string, update func(context.Context, Credentials) (Credentials, error)) error
+}
