@@ -1,7 +1,6 @@
 package boundary
 
 import (
-	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"context"
@@ -129,18 +128,37 @@ func (e *exchange) read(ctx context.Context, cancel context.CancelFunc, response
 		drain(response.Body, cancel)
 		return answer, nil
 	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(response.ContentLength, bytes.MinRead), limit)) + bytes.MinRead)
-	_, err := body.ReadFrom(io.LimitReader(response.Body, limit+1))
+	body, err := readAtMost(response.Body, response.ContentLength, limit)
 	switch {
-	case notDecodable(err), err == nil && int64(body.Len()) > limit:
+	case notDecodable(err), err == nil && int64(len(body)) > limit:
 		answer.Unusable = true
 	case err != nil:
 		return nil, err
 	default:
-		answer.Body = body.Bytes()
+		answer.Body = body
 	}
 	return answer, nil
+}
+
+// readAtMost reads to the end, or one byte past the limit, whichever comes
+// first. It never has more memory than twice what it read.
+func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
+	const first = 2048 // fits most receipts
+	body := make([]byte, 0, min(max(announced+1, first), limit+1))
+	for {
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return body, err
+		case int64(len(body)) > limit:
+			return body, nil
+		case len(body) == cap(body):
+			body = append(make([]byte, 0, min(2*int64(cap(body)), limit+1)), body...)
+		}
+	}
 }
 
 // drain reads a little of a body that decides nothing.

@@ -1,0 +1,139 @@
+package agentclient
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/huburl"
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/receipt"
+)
+
+// Config is what a client is bound to for its lifetime.
+type Config struct {
+	// HubURL is the original Hub: https, or http to localhost, 127.0.0.1 or
+	// [::1]. A path prefix is kept. Required.
+	HubURL string
+	// Workspace is the one that the operation was sent to; the Hub calls it
+	// route. A receipt of another one is refused. Required.
+	Workspace string
+	// TokenSource gives the access tokens of the original session. See
+	// [ContextTokenSource] and [Refresher] for what it may do besides. A token
+	// that is not a Bearer token is refused. Required.
+	TokenSource oauth2.TokenSource
+	// AllowInsecureHTTP allows plain http to any host. The token can then be
+	// read on the way.
+	AllowInsecureHTTP bool
+}
+
+// BailingHubAgentClient reads the evidence that one Hub keeps, under one
+// authorization. It is safe for concurrent use and does not change after
+// [New], save for what [WithNegotiationReuse] remembers.
+type BailingHubAgentClient struct {
+	workspace string
+	source    oauth2.TokenSource
+	settings  boundary.Settings
+	transport *boundary.Transport
+	hub       *boundary.Client
+	// negotiated is when the last good negotiation was; nil without one, and
+	// after any failure since.
+	negotiated atomic.Pointer[time.Time]
+}
+
+// New checks everything and gives a client. Its errors match
+// [feedback.CodeInvalidRequest] and name what is wrong without repeating it.
+func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
+	settings, err := boundary.Apply(opts)
+	if err != nil {
+		return nil, invalidOption(err)
+	}
+	hubURL, err := huburl.Normalize(cfg.HubURL, cfg.AllowInsecureHTTP)
+	if err != nil {
+		return nil, invalid("Config.HubURL " + err.Error() + ".")
+	}
+	if !identifier.Workspace(cfg.Workspace) {
+		return nil, invalid("Config.Workspace is not a workspace: 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto.")
+	}
+	if cfg.TokenSource == nil {
+		return nil, invalid("Config.TokenSource is missing.")
+	}
+	transport := settings.Shared
+	if transport == nil {
+		transport = boundary.NewTransport(settings)
+	}
+	hub, err := boundary.NewClient(transport, hubURL, boundary.HubRequests)
+	if err != nil {
+		return nil, invalid("Config.HubURL cannot be sent to.")
+	}
+	return &BailingHubAgentClient{
+		workspace: cfg.Workspace,
+		source:    cfg.TokenSource,
+		settings:  settings,
+		transport: transport,
+		hub:       hub,
+	}, nil
+}
+
+// InvocationInspectionCapabilities negotiates: it asks whether this Hub offers
+// the inspection contract that this SDK reads. Every inspection does that by
+// itself.
+//
+// Every error is a [*feedback.Error]; a Hub without the contract is
+// [feedback.CodeAgentSchemaUnsupported]. The time limit and the repeats are
+// those of an inspection.
+func (c *BailingHubAgentClient) InvocationInspectionCapabilities(ctx context.Context) (receipt.Capabilities, error) {
+	i, err := c.begin(ctx, "")
+	if err != nil {
+		return receipt.Capabilities{}, err
+	}
+	defer i.cancel()
+	capabilities, err := i.negotiate()
+	return capabilities, i.remember(err)
+}
+
+// InspectInvocation reads the receipt of an original invocation: what the Hub
+// knows of it now. It negotiates first. It runs, approves, resumes and repeats
+// nothing, and may be called as often as wanted.
+//
+// The id is 64 lower-case hexadecimal digits. Every error is a
+// [*feedback.Error]; no error means that the operation did not happen. A
+// receipt that is not of this invocation and of the client's workspace is
+// refused.
+func (c *BailingHubAgentClient) InspectInvocation(ctx context.Context, invocationID string) (*receipt.Receipt, error) {
+	if !identifier.InvocationID(invocationID) {
+		return nil, invalid("The invocation id is not one: it has 64 lower-case hexadecimal digits.")
+	}
+	i, err := c.begin(ctx, invocationID)
+	if err != nil {
+		return nil, err
+	}
+	defer i.cancel()
+	observed, err := i.inspect()
+	err = i.remember(err)
+	if c.settings.Shared == nil {
+		logInspection(i, err)
+	}
+	return observed, err
+}
+
+// CloseIdleConnections closes the idle connections of the client's own
+// transport. That of a borrowed HTTP client is its owner's to close.
+func (c *BailingHubAgentClient) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+
+// invalidOption gives the error of an option as it is; a nil one has none.
+func invalidOption(err error) error {
+	if errors.Is(err, boundary.ErrNilOption) {
+		return invalid("An option is nil.")
+	}
+	return err
+}
+
+func invalid(message string) *feedback.Error {
+	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, Message: message})
+}

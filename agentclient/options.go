@@ -1,0 +1,81 @@
+package agentclient
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
+)
+
+// Option changes what a client does by default. The functions of this package
+// whose names begin with With make one; a nil Option is an invalid request.
+type Option func(*boundary.Settings) error
+
+// WithHTTPClient borrows client for all requests: its transport, untouched, and
+// its Timeout, for each single request. Its cookie jar and its CheckRedirect
+// play no part: no cookie is sent and no redirect is followed.
+//
+// Nil, and no such option, mean a transport of the client's own: cloned from
+// http.DefaultTransport, with up to 64 idle connections to the Hub, and with a
+// proxy (from the environment, as usual) for an https Hub only. A client whose
+// Transport is nil stands for http.DefaultTransport itself.
+func WithHTTPClient(client *http.Client) Option {
+	return func(s *boundary.Settings) error {
+		s.HTTPClient = client
+		return nil
+	}
+}
+
+// WithTimeout limits the whole of an inspection: token, negotiation, receipt,
+// repeats and the waits between them. Zero means the default, 15 seconds; there
+// is no way to wait without a limit. A negative limit is an invalid request.
+func WithTimeout(limit time.Duration) Option {
+	return func(s *boundary.Settings) error {
+		switch {
+		case limit < 0:
+			return invalid("WithTimeout: the limit must not be negative.")
+		case limit == 0:
+			limit = boundary.DefaultTimeout
+		}
+		s.Timeout = limit
+		return nil
+	}
+}
+
+// WithMaxRetries limits how many requests of one inspection are repeated, in
+// all, after a lost connection or where the Hub cannot answer now. Zero means
+// never. The default is also the most: 2. Anything else is an invalid request.
+func WithMaxRetries(most int) Option {
+	return func(s *boundary.Settings) error {
+		if most < 0 || most > boundary.DefaultMaxRetries {
+			return invalid("WithMaxRetries: the number must be 0, 1 or 2.")
+		}
+		s.MaxRetries = most
+		return nil
+	}
+}
+
+// WithLogger has one record written for each inspection and one for each
+// repeat: invocation id, feedback code, HTTP status, duration, and nothing
+// else. Nil, and no such option, mean no records.
+func WithLogger(logger *slog.Logger) Option {
+	return func(s *boundary.Settings) error {
+		s.Logger = logger
+		return nil
+	}
+}
+
+// WithNegotiationReuse lets a good negotiation count for this long instead of
+// for one inspection, which saves one request of two. Any failure ends it at
+// once. Zero, and no such option, mean that every inspection negotiates, as the
+// Hub's contract has it. A negative time is an invalid request.
+func WithNegotiationReuse(limit time.Duration) Option {
+	return func(s *boundary.Settings) error {
+		if limit < 0 {
+			return invalid("WithNegotiationReuse: the time must not be negative.")
+		}
+		s.NegotiationReuse = limit
+		return nil
+	}
+}
