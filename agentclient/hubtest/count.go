@@ -137,7 +137,8 @@ type LogEntry struct {
 
 const maxLog = 500
 
-// Log returns the last 500 requests, in the order in which they ended.
+// Log returns the last 500 requests, in the order in which their answers were
+// decided. A client that has an answer finds its request here.
 func (h *Hub) Log() []LogEntry {
 	h.mu.Lock()
 	defer h.mu.Unlock()

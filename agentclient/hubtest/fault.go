@@ -2,6 +2,7 @@ package hubtest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -100,8 +101,13 @@ func (h *Hold) wait(ctx context.Context, at Point) bool {
 	}
 }
 
-// Inject adds faults to the queue.
+// Inject adds faults to the queue. It panics when a status is none of HTTP.
 func (h *Hub) Inject(faults ...Fault) {
+	for _, f := range faults {
+		if f.Status != 0 && (f.Status < 100 || f.Status > 999) {
+			panic(fmt.Sprintf("hubtest: %d is no status of HTTP", f.Status))
+		}
+	}
 	h.change(func() {
 		for _, f := range faults {
 			if f.Times == 0 {

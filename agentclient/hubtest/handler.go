@@ -3,10 +3,13 @@ package hubtest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 )
 
 const (
@@ -62,11 +65,7 @@ func (r *Refusal) answer() answer {
 // ServeHTTP answers as the Hub does. A connection that a fault loses ends in a
 // panic with [http.ErrAbortHandler], which every server of net/http understands.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t, inside := h.locate(r)
-	if !inside {
-		http.NotFound(w, r)
-		return
-	}
+	t := h.locate(r)
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -83,91 +82,87 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
 
-	entry := LogEntry{Kind: t.kind, Method: r.Method, Path: t.path}
-	defer func() {
-		entry.Time = h.now()
-		h.record(entry)
-	}()
-	abort := func() {
-		entry.Status = 0
+	a, ok := h.reach(ctx, w, r, t, fault)
+	// Logged before the client can know, so that it finds what it caused.
+	entry := LogEntry{Time: h.now(), Kind: t.kind, Method: r.Method, Path: t.path, SessionID: a.sessionID}
+	if ok {
+		entry.Status = a.status
+	}
+	h.record(entry)
+	if !ok || !a.send(ctx, w, fault) {
 		panic(http.ErrAbortHandler)
 	}
+}
 
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1))
-	if err != nil || !pause(ctx, fault.Latency) || !fault.Hold.wait(ctx, AtRequest) || fault.Drop == DropRequest {
-		abort()
-	}
-	var a answer
-	switch {
-	case headerBytes(r) > maxHeaderBytes:
-		a = answer{status: http.StatusRequestHeaderFieldsTooLarge}
-	case fault.Status >= 200 || fault.Status == http.StatusSwitchingProtocols:
-		a = answer{status: fault.Status, header: hubHeader(), body: fault.Body}
-	default:
-		if fault.Status != 0 {
-			w.WriteHeader(fault.Status)
-		}
-		if a, err = h.answer(ctx, r, t, body); err != nil {
-			abort()
+// reach gets a request to the Hub and the answer back, and reports whether the
+// connection lived so long.
+func (h *Hub) reach(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, f Fault) (a answer, ok bool) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1)); err != nil {
+			return a, false
 		}
 	}
-	entry.SessionID, entry.Status = a.sessionID, a.status
-	if !fault.Hold.wait(ctx, AtAnswer) || fault.Drop == DropAnswer {
-		abort()
+	if !pause(ctx, f.Latency) || !f.Hold.wait(ctx, AtRequest) || f.Drop == DropRequest {
+		return a, false
 	}
-	if !a.send(ctx, w, fault) {
-		abort()
+	if f.Status >= 200 || f.Status == http.StatusSwitchingProtocols {
+		a = answer{status: f.Status, header: hubHeader(), body: f.Body}
+	} else {
+		if f.Status != 0 {
+			w.WriteHeader(f.Status)
+		}
+		if a, ok = h.answer(ctx, r, t, body); !ok {
+			return a, false
+		}
 	}
+	return a, f.Hold.wait(ctx, AtAnswer) && f.Drop != DropAnswer
 }
 
 // send writes the answer, chunked as the Hub does, and reports whether the
 // connection is still good.
 func (a answer) send(ctx context.Context, w http.ResponseWriter, f Fault) bool {
 	header := w.Header()
-	for _, from := range []http.Header{a.header, f.Header} {
-		for name, values := range from {
-			if values == nil {
-				header.Del(name)
-				continue
-			}
+	maps.Copy(header, a.header)
+	for name, values := range f.Header {
+		header.Del(name)
+		if values != nil {
 			header[http.CanonicalHeaderKey(name)] = values
 		}
-	}
-	if a.header == nil && f.Header == nil {
-		// Turned away by the HTTP server itself: a status and nothing else.
-		header["Date"] = nil
-		header.Set("Transfer-Encoding", "identity")
 	}
 	if f.Rewrite != nil {
 		a.body = f.Rewrite(a.body)
 	}
 	control := http.NewResponseController(w)
-	// A writer that cannot flush, such as a test's own, just gets it whole.
+	write := func(b []byte) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		_, err := w.Write(b)
+		_ = control.Flush() // a writer that cannot do it gives the answer as a whole
+		return err == nil || errors.Is(err, http.ErrBodyNotAllowed)
+	}
+	if f.ByteInterval > 0 {
+		fast := write
+		write = func(b []byte) bool {
+			for i := range b {
+				if !fast(b[i:i+1]) || !pause(ctx, f.ByteInterval) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+
 	w.WriteHeader(a.status)
 	_ = control.Flush()
-
-	write := func(b []byte) bool {
-		_, err := w.Write(b)
-		_ = control.Flush()
-		return err == nil || err == http.ErrBodyNotAllowed
-	}
-	slowly := func(b []byte) bool {
-		if f.ByteInterval <= 0 {
-			return ctx.Err() == nil && write(b)
-		}
-		for i := range b {
-			if !write(b[i:i+1]) || !pause(ctx, f.ByteInterval) {
-				return false
-			}
-		}
-		return true
-	}
 	half := len(a.body) / 2
-	if !slowly(a.body[:half]) || !f.Hold.wait(ctx, AtBody) || f.Drop == DropMidBody || !slowly(a.body[half:]) {
+	if !write(a.body[:half]) || !f.Hold.wait(ctx, AtBody) || f.Drop == DropMidBody || !write(a.body[half:]) {
 		return false
 	}
 	for f.Endless && len(a.body) > 0 {
-		if !slowly(a.body) {
+		if !write(a.body) {
 			return false
 		}
 	}
@@ -187,21 +182,22 @@ func headerBytes(r *http.Request) int {
 
 // A target is what a request is about.
 type target struct {
-	path         string // dots resolved, not decoded
+	path         string // below the Hub's prefix, dots resolved, not decoded
+	outside      bool   // not below the prefix
 	kind         RequestKind
 	invocationID string
 }
 
 var invocationPath = regexp.MustCompile(`^` + invocations + `/([0-9a-f]{64})/(receipt|resume)$`)
 
-// locate finds the target of a request; inside is false when it is not below
-// the Hub's path prefix.
-func (h *Hub) locate(r *http.Request) (t target, inside bool) {
-	path, inside := strings.CutPrefix(r.URL.EscapedPath(), h.prefix)
+// locate finds the target of a request.
+func (h *Hub) locate(r *http.Request) target {
+	whole := r.URL.EscapedPath()
+	path, inside := strings.CutPrefix(whole, h.prefix)
 	if !inside || h.prefix != "" && path != "" && path[0] != '/' {
-		return target{}, false
+		return target{path: whole, outside: true, kind: OtherRequest}
 	}
-	t = target{path: resolvePath(path), kind: OtherRequest}
+	t := target{path: resolvePath(path), kind: OtherRequest}
 	m := invocationPath.FindStringSubmatch(t.path)
 	switch {
 	case r.Method == http.MethodGet && t.path == invocations+"/inspection-capabilities":
@@ -215,7 +211,7 @@ func (h *Hub) locate(r *http.Request) (t target, inside bool) {
 	case r.Method == http.MethodPost && m != nil && m[2] == "resume":
 		t.kind, t.invocationID = ResumeRequest, m[1]
 	}
-	return t, true
+	return t
 }
 
 // resolvePath does to a request path what the Hub's URL parser does: dot
@@ -249,109 +245,110 @@ var bearerForm = regexp.MustCompile(`^(?i:bearer) ([^\s]+)$`)
 // startPage is what a web application in front of an older Hub answers.
 const startPage = "<!doctype html><title>Synthetic start page</title>\n"
 
-// answer decides what the Hub says. It fails only when the request ended while
-// the Hub was still waiting for the business system.
-func (h *Hub) answer(ctx context.Context, r *http.Request, t target, body []byte) (answer, error) {
-	if t.path == tokenPath {
-		return h.token(r, body), nil
-	}
-	h.mu.Lock()
-	inspecting := t.kind == CapabilitiesRequest || t.kind == ReceiptRequest
-	if inspecting && h.inspection == InspectionAbsentWebPage {
-		h.mu.Unlock()
-		a := answer{status: 200, header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, body: []byte(startPage)}
-		return a, nil
-	}
-	s, a, record, run := h.decideAnswer(r, t, body, inspecting)
-	h.mu.Unlock()
-	if s != nil {
-		a.sessionID = s.ID
-	}
-	if record == nil {
-		return a, nil
-	}
-	run()
-	result, err := h.awaitResult(ctx, record.InvocationID)
-	if err != nil {
-		return answer{}, err
-	}
-	a = jsonAnswer(http.StatusOK, result)
-	a.sessionID = s.ID
-	return a, nil
+func page(status int, contentType, body string) answer {
+	return answer{status: status, header: http.Header{"Content-Type": {contentType}}, body: []byte(body)}
 }
 
-// decideAnswer is answer under the lock. For submit and resume it returns the
-// record and what remains to be done without the lock.
-func (h *Hub) decideAnswer(r *http.Request, t target, body []byte, inspecting bool) (s *session, a answer, record *Record, run func()) {
-	unauthorized := bare(http.StatusUnauthorized, "unauthorized")
-	if !strings.HasPrefix(t.path, agentAPI) {
-		return nil, unauthorized, nil, nil
+// answer decides what the Hub says. It reports false when the request ended
+// while the Hub was still waiting for the business system.
+func (h *Hub) answer(ctx context.Context, r *http.Request, t target, body []byte) (answer, bool) {
+	if headerBytes(r) > maxHeaderBytes {
+		// The work of the Hub's HTTP server: a status and nothing else.
+		return answer{status: http.StatusRequestHeaderFieldsTooLarge, header: http.Header{"Date": nil, "Transfer-Encoding": {"identity"}}}, true
 	}
+	if t.outside {
+		return page(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n"), true
+	}
+	h.mu.Lock()
+	a, record, run := h.decide(r, t, body)
+	h.mu.Unlock()
+	if record == "" {
+		return a, true
+	}
+	run()
+	result, ok := h.awaitResult(ctx, record)
+	done := jsonAnswer(http.StatusOK, result)
+	done.sessionID = a.sessionID
+	return done, ok
+}
+
+// decide is answer under the lock. Of a submit or resume that the Hub accepted
+// it returns the invocation and what remains to be done without the lock; then
+// the answer knows the session only.
+func (h *Hub) decide(r *http.Request, t target, body []byte) (a answer, invocationID string, run func()) {
+	inspecting := t.kind == CapabilitiesRequest || t.kind == ReceiptRequest
+	switch {
+	case t.path == tokenPath:
+		return h.token(r, body), "", nil
+	case inspecting && h.inspection == InspectionAbsentWebPage:
+		return page(http.StatusOK, "text/html; charset=utf-8", startPage), "", nil
+	case !strings.HasPrefix(t.path, agentAPI):
+		return bare(http.StatusUnauthorized, "unauthorized"), "", nil
+	}
+	var s *session
 	if m := bearerForm.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
 		if h.broken[AuthStorage] {
-			return nil, refuse(http.StatusInternalServerError, "internal_error").answer(), nil, nil
+			return refuse(http.StatusInternalServerError, "internal_error").answer(), "", nil
 		}
 		s = h.authenticate(m[1])
 	}
-	if h.broken[ToolService] && (s != nil || h.broken[ControlPlane]) {
-		return s, bare(http.StatusServiceUnavailable, "agent_tools_unavailable"), nil, nil
+	switch {
+	case h.broken[ToolService] && (s != nil || h.broken[ControlPlane]):
+		return bare(http.StatusServiceUnavailable, "agent_tools_unavailable"), "", nil
+	case s == nil:
+		return bare(http.StatusUnauthorized, "unauthorized"), "", nil
 	}
-	if s == nil {
-		return nil, unauthorized, nil, nil
-	}
-	if t.kind == OtherRequest || inspecting && h.inspection == InspectionAbsent {
-		return s, bare(http.StatusNotFound, "not_found"), nil, nil
-	}
-	if r.URL.RawQuery != "" {
-		return s, refuse(http.StatusBadRequest, "invalid_request").answer(), nil, nil
-	}
+	defer func() { a.sessionID = s.ID }()
+
+	var record *Record
 	var refusal *Refusal
-	switch t.kind {
-	case CapabilitiesRequest:
-		version := "v1"
-		if h.inspection == InspectionNewer {
-			version = "v2"
-		}
-		return s, jsonAnswer(http.StatusOK, capabilitiesJSON{capabilitiesSchema + version, receiptSchema + version, true}), nil, nil
-	case ReceiptRequest:
+	switch {
+	case t.kind == OtherRequest, inspecting && h.inspection == InspectionAbsent:
+		return bare(http.StatusNotFound, "not_found"), "", nil
+	case r.URL.RawQuery != "":
+		refusal = refuse(http.StatusBadRequest, "invalid_request")
+	case t.kind == CapabilitiesRequest:
+		version := h.schemaVersion()
+		return jsonAnswer(http.StatusOK, capabilitiesJSON{capabilitiesSchema + version, receiptSchema + version, true}), "", nil
+	case t.kind == ReceiptRequest:
 		var receipt *receiptJSON
 		if receipt, refusal = h.inspect(s, t.invocationID); refusal == nil {
-			return s, jsonAnswer(http.StatusOK, receipt), nil, nil
+			return jsonAnswer(http.StatusOK, receipt), "", nil
 		}
-	case SubmitRequest:
+	case t.kind == SubmitRequest:
 		var op Submission
 		if len(body) > maxRequestBody || json.Unmarshal(body, &op) != nil {
 			refusal = refuse(http.StatusBadRequest, "invalid_request")
 			break
 		}
 		record, run, refusal = h.submit(s, op)
-	case ResumeRequest:
+	case t.kind == ResumeRequest:
 		record, run, refusal = h.resume(s, t.invocationID)
 	}
 	if refusal != nil {
-		return s, refusal.answer(), nil, nil
+		return refusal.answer(), "", nil
 	}
-	return s, answer{}, record, run
+	return answer{}, record.InvocationID, run
 }
 
 // awaitResult waits while an operation is in flight, and returns its result as
-// a receipt would show it.
-func (h *Hub) awaitResult(ctx context.Context, invocationID string) (*resultJSON, error) {
+// a receipt would show it. It reports false when the request ended first.
+func (h *Hub) awaitResult(ctx context.Context, invocationID string) (*resultJSON, bool) {
 	for {
 		changed := h.Changed()
-		r, ok := h.Record(invocationID)
-		if !ok || !inFlight(r) {
-			return project(r).Result, nil
+		r, _ := h.Record(invocationID)
+		if !inFlight(r) {
+			return project(r).Result, true
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, false
 		}
 	}
 }
 
-// token answers the token endpoint.
+// token answers the token endpoint. The caller holds the lock.
 func (h *Hub) token(r *http.Request, body []byte) answer {
 	var in struct {
 		GrantType    string `json:"grant_type"`
@@ -366,8 +363,6 @@ func (h *Hub) token(r *http.Request, body []byte) answer {
 	case in.GrantType != "refresh_token":
 		return refuse(http.StatusBadRequest, "unsupported_grant_type").answer()
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.broken[AuthStorage] {
 		return refuse(http.StatusInternalServerError, "internal_error").answer()
 	}
@@ -375,13 +370,12 @@ func (h *Hub) token(r *http.Request, body []byte) answer {
 	if refusal != nil {
 		return refusal.answer()
 	}
-	now := h.now()
 	a := jsonAnswer(http.StatusOK, tokenJSON{
 		TokenType:        "Bearer",
 		AccessToken:      s.AccessToken,
 		RefreshToken:     s.RefreshToken,
-		ExpiresIn:        int64(s.AccessExpiresAt.Sub(now).Seconds()),
-		RefreshExpiresIn: int64(s.RefreshExpiresAt.Sub(now).Seconds()),
+		ExpiresIn:        int64(h.accessLifetime / time.Second),
+		RefreshExpiresIn: int64(h.refreshLifetime / time.Second),
 		SessionID:        s.ID,
 		ClientAppID:      s.ClientID,
 	})

@@ -80,8 +80,8 @@ func WithPathPrefix(prefix string) Option {
 	return func(h *Hub) { h.prefix = strings.TrimRight(prefix, "/") }
 }
 
-// WithLifetimes sets how long the tokens of a login and of a refresh live.
-// The defaults are 15 minutes and 30 days.
+// WithLifetimes sets how long the tokens of a login and of a refresh live. The
+// Hub tells a client whole seconds. The defaults are 15 minutes and 30 days.
 func WithLifetimes(access, refresh time.Duration) Option {
 	return func(h *Hub) { h.accessLifetime, h.refreshLifetime = access, refresh }
 }

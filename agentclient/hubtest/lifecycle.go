@@ -122,15 +122,15 @@ func (h *Hub) submit(s *session, op Submission) (*Record, func(), *Refusal) {
 // Approve is a person's yes to an invocation that waits for it. Nothing is
 // dispatched before somebody resumes it.
 func (h *Hub) Approve(invocationID string) error {
-	return h.decide(invocationID, ApprovalApproved)
+	return h.setApproval(invocationID, ApprovalApproved)
 }
 
 // Deny is a person's no.
 func (h *Hub) Deny(invocationID string) error {
-	return h.decide(invocationID, ApprovalDenied)
+	return h.setApproval(invocationID, ApprovalDenied)
 }
 
-func (h *Hub) decide(invocationID string, status ApprovalStatus) error {
+func (h *Hub) setApproval(invocationID string, status ApprovalStatus) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r, err := h.find(invocationID)

@@ -69,7 +69,7 @@ type rateLimitJSON struct {
 
 type approvalJSON struct {
 	Status     string `json:"status"`
-	ApprovalID int64  `json:"approval_id,omitempty"`
+	ApprovalID *int64 `json:"approval_id,omitempty"`
 }
 
 // inspect computes the receipt of an invocation for a session, or why there is
@@ -84,10 +84,16 @@ func (h *Hub) inspect(s *session, invocationID string) (*receiptJSON, *Refusal) 
 	}
 	r := project(*record)
 	r.ObservedAt = h.now().UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
-	if h.inspection == InspectionNewer {
-		r.SchemaVersion = receiptSchema + "v2"
-	}
+	r.SchemaVersion = receiptSchema + h.schemaVersion()
 	return &r, nil
+}
+
+// schemaVersion is that of the inspection contract. The caller holds the lock.
+func (h *Hub) schemaVersion() string {
+	if h.inspection == InspectionNewer {
+		return "v2"
+	}
+	return "v1"
 }
 
 // admit finds the record of an invocation that the session may see, or says
@@ -147,18 +153,17 @@ func refuseTask(code string) *Refusal {
 func project(r Record) receiptJSON {
 	m := r.Job.Marker
 	out := receiptJSON{
-		SchemaVersion: receiptSchema + "v1",
-		ReadOnly:      true,
-		InvocationID:  r.InvocationID,
-		AgentRunID:    m.AgentRunID,
-		Route:         m.Route,
-		Tool:          m.Tool,
-		Approval:      approvalJSON{Status: "none"},
-		JournalState:  "absent",
-		ResultSource:  "none",
+		ReadOnly:     true,
+		InvocationID: r.InvocationID,
+		AgentRunID:   m.AgentRunID,
+		Route:        m.Route,
+		Tool:         m.Tool,
+		Approval:     approvalJSON{Status: "none"},
+		JournalState: "absent",
+		ResultSource: "none",
 	}
 	if a := r.Approval; a != nil {
-		out.Approval = approvalJSON{Status: string(a.Status), ApprovalID: a.ID}
+		out.Approval = approvalJSON{Status: string(a.Status), ApprovalID: new(a.ID)}
 	}
 	if j := r.Journal; j != nil {
 		out.Result, out.ResultSource, out.DispatchState, out.JournalState = projectJournal(r, *j)

@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"io"
-	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -117,7 +116,6 @@ func (h *Hub) newServer() *http.Server {
 	return &http.Server{
 		Handler:                      h,
 		ConnState:                    h.track,
-		ErrorLog:                     log.New(io.Discard, "", 0),
 		DisableGeneralOptionsHandler: true,
 	}
 }
