@@ -1,0 +1,25 @@
+// Package registrytest is the suite that every [registry.Store] must pass: the
+// ones of this SDK, and yours.
+//
+// Write a test that gives it a way to open your store, empty, and to fill it:
+//
+//	func TestStore(t *testing.T) {
+//		registrytest.TestStore(t, func(t testing.TB) registrytest.Fixture {
+//			url := newDatabase(t)
+//			store, other := mystore.Open(url), mystore.Open(url)
+//			return registrytest.Fixture{
+//				Store: store, Other: other,
+//				Register: store.Register, Login: store.Login, Logout: store.Logout, Remove: store.Remove,
+//			}
+//		})
+//	}
+//
+// What it asks for stands at [registry.Store]. It catches a store that runs an
+// update twice, loses a rotation, overwrites a newer login, saves an empty
+// token, or holds everybody up while one refresh is slow, and some twenty other
+// faults, each of which ends in a logged-out person or in evidence read under
+// the wrong authorization.
+//
+// A store that is right passes however slow the machine is. One that waits
+// where it must not is given up on after [Limit].
+package registrytest
