@@ -118,10 +118,23 @@ func savesARotation(s *scene) {
 
 func savesNothingUnchanged(s *scene) {
 	for _, store := range s.handles {
+		s.login(s.loginA, s.a)
 		if err := s.update(store, s.a.Key, same); err != nil {
 			s.Errorf("UpdateCredentials that changes nothing: %v", err)
 		}
 		s.stored(s.a, s.loginA)
+
+		// With nothing to save there is no contest with a newer login: nil and
+		// ErrChanged are both true.
+		newer := login(s.a, 3)
+		err := s.update(store, s.a.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+			err, _ := attempt(func(ctx context.Context) error { return s.Login(ctx, s.a.Key, newer) })
+			return c, err
+		})
+		if err != nil && !errors.Is(err, registry.ErrChanged) {
+			s.Errorf("UpdateCredentials that changes nothing while a login came: %v", err)
+		}
+		s.stored(s.a, newer)
 	}
 }
 
@@ -149,6 +162,7 @@ func spoiled(c registry.Credentials) map[string]registry.Credentials {
 func savesNothingInvalid(s *scene) {
 	for _, store := range s.handles {
 		for flaw, after := range spoiled(rotated(s.loginA)) {
+			s.login(s.loginA, s.a)
 			err := s.update(store, s.a.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) { return after, nil })
 			if err == nil {
 				s.Errorf("UpdateCredentials that returns credentials with %s: no error", flaw)
@@ -160,6 +174,7 @@ func savesNothingInvalid(s *scene) {
 
 func takesNoInvalidLogin(s *scene) {
 	for flaw, credentials := range spoiled(login(s.a, 3)) {
+		s.login(s.loginA, s.a)
 		if err := s.Login(context.Background(), s.a.Key, credentials); err == nil {
 			s.Errorf("Login with credentials with %s: no error", flaw)
 		}
