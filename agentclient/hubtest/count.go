@@ -142,7 +142,7 @@ const maxLog = 500
 func (h *Hub) Log() []LogEntry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.log)
+	return slices.Clone(h.log[max(0, len(h.log)-maxLog):])
 }
 
 // record appends to the log.
@@ -151,14 +151,14 @@ func (h *Hub) record(e LogEntry) {
 	defer h.mu.Unlock()
 	if e.Kind == OtherRequest {
 		for _, s := range h.sessions {
-			for _, token := range []string{s.AccessToken, s.RefreshToken} {
+			for token := range s.issued {
 				e.Path = strings.ReplaceAll(e.Path, token, "…")
 			}
 		}
 		e.Path = e.Path[:min(len(e.Path), 256)]
 	}
-	if len(h.log) == maxLog {
-		h.log = slices.Delete(h.log, 0, 1)
+	if len(h.log) == 2*maxLog {
+		h.log = slices.Delete(h.log, 0, maxLog)
 	}
 	h.log = append(h.log, e)
 	h.touch()

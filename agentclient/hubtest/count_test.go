@@ -56,7 +56,7 @@ func TestLogIsBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 70 {
+			for range 130 {
 				if _, err := host.try(t.Context(), http.MethodGet, capabilitiesPath, ""); err != nil {
 					t.Error(err)
 				}
@@ -67,8 +67,8 @@ func TestLogIsBounded(t *testing.T) {
 	if got := len(hub.Log()); got != 500 {
 		t.Errorf("%d log entries, want 500", got)
 	}
-	if got := hub.Requests().Capabilities; got != 560 {
-		t.Errorf("%d requests, want 560", got)
+	if got := hub.Requests().Capabilities; got != 1040 {
+		t.Errorf("%d requests, want 1040", got)
 	}
 }
 

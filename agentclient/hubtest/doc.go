@@ -55,9 +55,7 @@
 // [Hub.Inject] queues a [Fault] for a kind of request: latency, a lost
 // connection, another answer, a slow or endless body. [Hub.Hold] stops a
 // request at a point, so that a test can do something just then and needs no
-// luck with time. A server on a real port is subject to what net/http does
-// with a connection that it used before: it may send a GET again that was lost
-// there. Requests through [Hub.Transport] are never sent twice.
+// luck with time.
 //
 // # Evidence
 //

@@ -84,6 +84,25 @@ func TestDrop(t *testing.T) {
 	})
 }
 
+// net/http sends a GET again that found a used connection closed: a fault must
+// not vanish that way.
+func TestDropOnUsedConnection(t *testing.T) {
+	t.Parallel()
+	onEveryWay(t, func(t *testing.T, hub *hubtest.Hub, host *host) {
+		for _, drop := range []hubtest.Drop{hubtest.DropRequest, hubtest.DropAnswer, hubtest.DropMidBody} {
+			host.get(capabilitiesPath)
+			before := hub.Requests().Capabilities
+			hub.Inject(hubtest.Fault{Drop: drop})
+			if _, err := host.try(t.Context(), http.MethodGet, capabilitiesPath, ""); err == nil {
+				t.Errorf("drop %d: answered", drop)
+			}
+			if got := hub.Requests().Capabilities - before; got != 1 {
+				t.Errorf("drop %d: %d requests, want 1", drop, got)
+			}
+		}
+	})
+}
+
 func TestHold(t *testing.T) {
 	t.Parallel()
 	onEveryWay(t, func(t *testing.T, hub *hubtest.Hub, host *host) {

@@ -62,8 +62,8 @@ func (r *Refusal) answer() answer {
 	return jsonAnswer(r.Status, errorJSON{Error: r.Code, Message: hubMessage})
 }
 
-// ServeHTTP answers as the Hub does. A connection that a fault loses ends in a
-// panic with [http.ErrAbortHandler], which every server of net/http understands.
+// ServeHTTP answers as the Hub does. When the connection is to be lost it closes
+// it, or panics with [http.ErrAbortHandler] where it cannot.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := h.locate(r)
 	h.mu.Lock()
@@ -89,9 +89,23 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		entry.Status = a.status
 	}
 	h.record(entry)
-	if !ok || !a.send(ctx, w, fault) {
+	if !ok {
+		lose(w)
+	} else if !a.send(ctx, w, fault) {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// lose loses the connection before an answer. The first letters of a status
+// line come through: a client of net/http that finds a connection of earlier
+// requests closed without a byte sends its GET again and tells nobody.
+func lose(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = conn.Write([]byte("HTTP/"))
+	conn.Close()
 }
 
 // reach gets a request to the Hub and the answer back, and reports whether the

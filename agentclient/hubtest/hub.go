@@ -75,8 +75,12 @@ func WithClock(now func() time.Time) Option {
 }
 
 // WithPathPrefix makes the Hub live below a path such as "/hub", as one behind
-// a shared web server does. What lies outside is a plain 404.
+// a shared web server does. What lies outside is a plain 404. The prefix is
+// compared as it stands in the URL, escapes included.
 func WithPathPrefix(prefix string) Option {
+	if prefix != "" && prefix[0] != '/' {
+		panic(fmt.Sprintf("hubtest: path prefix %q does not start with a slash", prefix))
+	}
 	return func(h *Hub) { h.prefix = strings.TrimRight(prefix, "/") }
 }
 

@@ -281,6 +281,9 @@ func (h *Hub) settle(r *Record, o Outcome) {
 	case rejected, rateLimited:
 		o.status = http.StatusTooManyRequests
 	}
+	if o.status == 0 {
+		o.status = http.StatusOK
+	}
 	ok := o.status >= 200 && o.status <= 299
 	body := text(o.text).cut(maxTextUnits)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -74,6 +75,10 @@ func TestLifecycle(t *testing.T) {
 				{finish(hubtest.ResponseRecorded(200, "x")), "reconciliation_required/journal/attempted/none/response_recorded"},
 				{finish(hubtest.Executed("x")), "executed/journal/attempted/none/completed"},
 			},
+			operations: 1,
+		},
+		"the zero outcome": {
+			tool: hubtest.WriteTool, plan: []hubtest.Outcome{{}}, submitted: "executed/journal/attempted/none/completed",
 			operations: 1,
 		},
 		"hangs and is lost": {
@@ -506,5 +511,111 @@ func TestDispatchWithoutFlag(t *testing.T) {
 	must(t, hub.EditRecord(id, func(r *hubtest.Record) { r.Job.Dispatched = hubtest.DispatchUnrecorded }))
 	if got, want := seen(newHost(t, hub, s), id), "awaiting_approval/job/not_dispatched/pending/absent"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A stored text goes out as the Hub writes it: escaped where it must be and
+// nowhere else, and no code unit is lost.
+func TestStoredText(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	host := newHost(t, hub, s)
+	id := submit(t, hub, s, hubtest.ReadTool)
+	for stored, want := range map[string]string{
+		`"\b\f\n\r\t\"\\\/\u0001"`:            `"\b\f\n\r\t\"\\/\u0001"`,
+		`"<&>\u003c\u2028\u00e9\u007f"`:       "\"<&><\u2028é\u007f\"",
+		`"😀\ud83d\ude00\ud83d\ude00"`:         `"😀😀😀"`,
+		`"\ude00\ud83d \udfff\ud83d"`:         `"\ude00\ud83d \udfff\ud83d"`,
+		"\"a\xffb\"":                          "\"a\ufffdb\"",
+		`"` + strings.Repeat("审", 8192) + `"`: `"` + strings.Repeat("审", 8192) + `"`,
+	} {
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) {
+			r.Job.Result = []byte(fmt.Sprintf(`{"schema_version":"bailing.agent-tool-invocation.v1","invocation_id":%q,"route":"catalog-agent",`+
+				`"tool":"product_list","state":"executed","ok":true,"auto_retry_allowed":false,"text":%s}`, id, stored))
+		}))
+		if got := host.get(receiptPath(id)).raw; !strings.Contains(got, `"text":`+want+`}`) {
+			t.Errorf("stored %s: %s", stored, got)
+		}
+	}
+}
+
+// What a result needs, and what it may lack.
+func TestStoredResult(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	host := newHost(t, hub, s)
+	id := submit(t, hub, s, hubtest.ReadTool)
+	good := map[string]any{
+		"schema_version": "bailing.agent-tool-invocation.v1", "invocation_id": id, "route": "catalog-agent", "tool": "product_list",
+		"state": "executed", "ok": true, "auto_retry_allowed": false, "text": "x", "business_status": 200.0, "approval_id": 3.0,
+	}
+	limit := map[string]any{"level": "tool", "count": 1.0, "window_sec": 2.0, "scope": "tool_provider_shared", "source": "x"}
+	show := func(change map[string]any) any {
+		t.Helper()
+		stored := maps.Clone(good)
+		for k, v := range change {
+			if stored[k] = v; v == "absent" {
+				delete(stored, k)
+			}
+		}
+		raw, err := json.Marshal(stored)
+		must(t, err)
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) { r.Job.Result = raw }))
+		return host.get(receiptPath(id)).json["result"]
+	}
+	with := func(base map[string]any, k string, v any) map[string]any {
+		out := maps.Clone(base)
+		if out[k] = v; v == "absent" {
+			delete(out, k)
+		}
+		return out
+	}
+	if diff := cmp.Diff(any(good), show(nil)); diff != "" {
+		t.Errorf("a good result:\n%s", diff)
+	}
+	for _, name := range []string{"schema_version", "invocation_id", "route", "tool", "state", "ok", "auto_retry_allowed", "text"} {
+		for _, v := range []any{"absent", nil, 1, "another"} {
+			if name == "text" && v == "another" {
+				continue
+			}
+			if got := show(map[string]any{name: v}); got != nil {
+				t.Errorf("%s %v: shown as %v", name, v, got)
+			}
+		}
+	}
+	for _, name := range []string{"business_status", "approval_id"} {
+		if diff := cmp.Diff(any(with(good, name, "absent")), show(map[string]any{name: "absent"})); diff != "" {
+			t.Errorf("without %s:\n%s", name, diff)
+		}
+		for _, v := range []any{nil, 0, -1, 1.5, "1"} {
+			if got := show(map[string]any{name: v}); got != nil {
+				t.Errorf("%s %v: shown as %v", name, v, got)
+			}
+		}
+	}
+	for _, v := range []float64{0, 1, 1<<53 - 1} {
+		if diff := cmp.Diff(any(with(good, "retry_after_ms", v)), show(map[string]any{"retry_after_ms": v})); diff != "" {
+			t.Errorf("retry_after_ms %v:\n%s", v, diff)
+		}
+	}
+	for _, v := range []any{nil, -1, 1.5, 1 << 53, "1"} {
+		if diff := cmp.Diff(any(good), show(map[string]any{"retry_after_ms": v})); diff != "" {
+			t.Errorf("retry_after_ms %v:\n%s", v, diff)
+		}
+	}
+	if diff := cmp.Diff(any(with(good, "rate_limit", limit)), show(map[string]any{"rate_limit": limit})); diff != "" {
+		t.Errorf("a good rate limit:\n%s", diff)
+	}
+	for name, values := range map[string][]any{
+		"level": {"absent", "planet"}, "scope": {"absent", "private"}, "source": {"absent", "", 1, strings.Repeat("s", 129)},
+		"count": {"absent", 0, 1.5, 1 << 53}, "window_sec": {"absent", 0, 1.5, 1 << 53},
+	} {
+		for _, v := range values {
+			if diff := cmp.Diff(any(good), show(map[string]any{"rate_limit": with(limit, name, v)})); diff != "" {
+				t.Errorf("rate limit with %s %v:\n%s", name, v, diff)
+			}
+		}
 	}
 }

@@ -3,7 +3,8 @@ package hubtest
 import "time"
 
 // An Outcome is what becomes of a dispatch: what the business system does with
-// the operation, and how much of that the Hub gets to know.
+// the operation, and how much of that the Hub gets to know. The zero value is
+// an answer with status 200 and no body.
 type Outcome struct {
 	kind   outcomeKind
 	status int

@@ -83,8 +83,7 @@ func (h *Hub) start(srv *http.Server, t *http.Transport, scheme string) *Server 
 // Transport returns a round tripper that reaches the Hub within the process,
 // whatever host the URL names, http and https alike. Behind it is the real
 // HTTP of net/http over pipes, one connection for each request: what a fault
-// does to a connection is what a network would do to it, and a request is
-// never silently sent twice.
+// does to a connection is what a network would do to it.
 //
 // It works in a bubble of testing/synctest, given a Hub that was made there.
 func (h *Hub) Transport() http.RoundTripper {
@@ -130,7 +129,7 @@ func (h *Hub) track(c net.Conn, state http.ConnState) {
 	case state == http.StateNew:
 		h.conns[c] = true
 		h.active.Add(1)
-	case state == http.StateClosed && h.conns[c]:
+	case (state == http.StateClosed || state == http.StateHijacked) && h.conns[c]:
 		delete(h.conns, c)
 		h.active.Done()
 	}

@@ -34,6 +34,7 @@ func TestNewServer(t *testing.T) {
 	if got := server.Requests(); got != (hubtest.Counts{Capabilities: 1, Other: 3}) {
 		t.Errorf("requests %+v", got)
 	}
+	wantPanic(t, func() { hubtest.WithPathPrefix("hub") })
 }
 
 func TestHTTP2(t *testing.T) {

@@ -39,7 +39,8 @@ type Session struct {
 
 type session struct {
 	Session
-	spent map[string]bool // refresh tokens that were used
+	spent  map[string]bool // refresh tokens that were used
+	issued map[string]bool // every token there was, for the log to leave out
 }
 
 var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
@@ -81,8 +82,10 @@ func (h *Hub) Login(g Grant) Session {
 			AccessToken: g.AccessToken, RefreshToken: g.RefreshToken,
 			AccessExpiresAt: now.Add(h.accessLifetime), RefreshExpiresAt: now.Add(h.refreshLifetime),
 		},
-		spent: map[string]bool{},
+		spent:  map[string]bool{},
+		issued: map[string]bool{},
 	}
+	s.noteTokens()
 	h.sessions[s.ID] = s
 	h.touch()
 	return s.snapshot()
@@ -114,6 +117,7 @@ func (h *Hub) EditSession(id string, edit func(*Session)) bool {
 	c.ID = id
 	s.Session = c
 	s.Session = s.snapshot()
+	s.noteTokens()
 	h.touch()
 	return true
 }
@@ -127,6 +131,14 @@ func (h *Hub) ExpireAccess(id string) bool {
 // Revoke ends the session.
 func (h *Hub) Revoke(id string) bool {
 	return h.EditSession(id, func(s *Session) { s.Revoked = true })
+}
+
+func (s *session) noteTokens() {
+	for _, token := range []string{s.AccessToken, s.RefreshToken} {
+		if token != "" {
+			s.issued[token] = true
+		}
+	}
 }
 
 func (s *session) snapshot() Session {
@@ -176,6 +188,7 @@ func (h *Hub) rotate(clientID, refreshToken string) (*session, *Refusal) {
 		s.spent[refreshToken] = true
 		s.AccessToken, s.RefreshToken = newToken("access"), newToken("refresh")
 		s.AccessExpiresAt, s.RefreshExpiresAt = now.Add(h.accessLifetime), now.Add(h.refreshLifetime)
+		s.noteTokens()
 		s.Rotations++
 		h.touch()
 		return s, nil
