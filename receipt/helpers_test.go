@@ -189,7 +189,7 @@ func short(body string) string {
 	return body
 }
 
-func readJSON(t *testing.T, path string, into any) {
+func readJSON(t testing.TB, path string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {

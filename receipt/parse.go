@@ -93,6 +93,7 @@ type members uint
 
 const (
 	sawPerformed members = 1 << iota
+	sawObservedAt
 	sawResult
 	sawOK
 	sawAutoRetryAllowed
@@ -107,6 +108,7 @@ var silent = []struct {
 	inResult bool
 }{
 	{sawPerformed, "business_operation_performed", false},
+	{sawObservedAt, "observed_at", false},
 	{sawResult, "result", false},
 	{sawOK, "result.ok", true},
 	{sawAutoRetryAllowed, "result.auto_retry_allowed", true},
@@ -166,6 +168,7 @@ func (p *parser) member(name []byte, d *jsontext.Decoder) (err error) {
 	case "tool":
 		r.Tool, err = p.text(d, "tool", "")
 	case "observed_at":
+		p.seen |= sawObservedAt
 		r.ObservedAt, err = p.instant(d, "observed_at")
 	case "result":
 		p.seen |= sawResult

@@ -53,6 +53,8 @@ const noBase = ' '
 // which was.
 func plain(r, before rune) bool {
 	switch {
+	case r < utf8.RuneSelf:
+		return ' ' <= r && r <= '~'
 	case r == '\ufe0e' || r == '\ufe0f':
 		return unicode.Is(unicode.So, before) || unicode.Is(unicode.Sm, before) || emojiText(before)
 	case unicode.Is(unicode.Variation_Selector, r):
