@@ -1,6 +1,9 @@
 package registry
 
 import (
+	"strings"
+	"time"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
@@ -54,11 +57,8 @@ func EncodeCredentials(credentials Credentials) ([]byte, error) {
 		// It can only object to invalid UTF-8, and everything here is ASCII.
 		out, _ = jsontext.AppendQuote(out, member.text)
 	}
-	out = append(out, '}')
-	if len(out) > MaxCredentialsSize {
-		return nil, invalid("the credentials must not be larger than 64 KiB when encoded")
-	}
-	return out, nil
+	// Each part is bounded; together they stay below MaxCredentialsSize.
+	return append(out, '}'), nil
 }
 
 // DecodeCredentials reads what [EncodeCredentials], or the TypeScript SDK of
@@ -96,9 +96,10 @@ func DecodeCredentials(data []byte) (Credentials, error) {
 		AccessToken:  NewSecret(*file.AccessToken),
 		RefreshToken: NewSecret(*file.RefreshToken),
 	}
-	// UnmarshalText takes RFC 3339 to the letter; time.Parse is more lenient.
-	if c.AccessExpiresAt.UnmarshalText([]byte(*file.AccessExpiresAt)) != nil ||
-		c.RefreshExpiresAt.UnmarshalText([]byte(*file.RefreshExpiresAt)) != nil {
+	var accessOK, refreshOK bool
+	c.AccessExpiresAt, accessOK = parseTime(*file.AccessExpiresAt)
+	c.RefreshExpiresAt, refreshOK = parseTime(*file.RefreshExpiresAt)
+	if !accessOK || !refreshOK {
 		return Credentials{}, damaged("an expiry of the credentials is not a time of RFC 3339")
 	}
 	c, flaw := c.normal()
@@ -109,4 +110,17 @@ func DecodeCredentials(data []byte) (Credentials, error) {
 		return Credentials{}, damaged("the Hub URL of the credentials is not in normal form")
 	}
 	return c, nil
+}
+
+// parseTime reads RFC 3339 to the letter. The time package also takes a comma,
+// an hour of one digit and an offset of a day.
+func parseTime(text string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || text[len("2006-01-02T15")] != ':' || strings.Contains(text, ",") {
+		return time.Time{}, false
+	}
+	if hours, minutes, ok := strings.Cut(text[len(text)-len("07:00"):], ":"); text[len(text)-1] != 'Z' && (!ok || hours > "23" || minutes > "59") {
+		return time.Time{}, false
+	}
+	return t, true
 }

@@ -199,12 +199,9 @@ func (m *Memory) UpdateCredentials(ctx context.Context, key string, update func(
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now, err := m.login(key); err != nil || !now.Equal(before) {
-		return ErrChanged
-	}
 	entry, err := m.book.find(key)
-	if err != nil {
-		return err
+	if err != nil || !m.logins[key].Equal(before) {
+		return ErrChanged
 	}
 	normal, err := entry.accept(after)
 	if err != nil {

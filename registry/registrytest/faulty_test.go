@@ -329,9 +329,9 @@ func (s *faulty) UpdateCredentials(ctx context.Context, key string, update func(
 		}
 	}()
 	if s.fault == registerWaits || s.fault == allReadsWait {
-		any := s.updates.of("any")
-		any <- struct{}{}
-		defer any.unlock()
+		whole := s.updates.of("any")
+		whole <- struct{}{}
+		defer whole.unlock()
 	}
 	before, err := s.current(key)
 	if s.fault == readsBeforeLock {
