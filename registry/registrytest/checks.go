@@ -271,7 +271,7 @@ func letsANewerLoginWin(s *scene) {
 			err := s.update(store, s.a.Key, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
 				err, ok := attempt(func(ctx context.Context) error { return s.Login(ctx, s.a.Key, newer) })
 				if !ok {
-					err = errors.New("Login inside update did not return: it waits for the update")
+					err = errors.New("a login inside update did not return: it waits for the update")
 				}
 				return rotated(c), err
 			})

@@ -162,17 +162,17 @@ func (s *scene) gone(c registry.Connection, reason error) {
 func reads(store registry.Store, c registry.Connection, want registry.Credentials) error {
 	connection, err := store.Connection(context.Background(), c.Key)
 	if err != nil {
-		return fmt.Errorf("Connection of %s: %w", c.Workspace, err)
+		return fmt.Errorf("reading the connection of %s: %w", c.Workspace, err)
 	}
 	if !equal(connection, c) {
-		return fmt.Errorf("Connection of %s gives %+v, want %+v", c.Workspace, connection, c)
+		return fmt.Errorf("the connection of %s is %+v, want %+v", c.Workspace, connection, c)
 	}
 	got, err := store.Credentials(context.Background(), c.Key)
 	if err != nil {
-		return fmt.Errorf("Credentials of %s: %w", c.Workspace, err)
+		return fmt.Errorf("reading the credentials of %s: %w", c.Workspace, err)
 	}
 	if !got.Equal(want) {
-		return fmt.Errorf("Credentials of %s differ from those that should be stored in %s", c.Workspace, difference(got, want))
+		return fmt.Errorf("the credentials of %s differ from those that should be stored in %s", c.Workspace, difference(got, want))
 	}
 	return nil
 }
