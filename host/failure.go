@@ -1,0 +1,43 @@
+package host
+
+import (
+	"errors"
+
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// failure says what an error of a check means for an inspection that has
+// begun: what was there and is gone, or is another one now, is a changed
+// binding.
+func (s *session) failure(err error) feedback.Failure {
+	switch {
+	case errors.Is(err, errNoLogin):
+		return feedback.Failure{Event: feedback.NoAuthorization, Causes: []error{registry.ErrNotLoggedIn}}
+	case errors.Is(err, errNotOriginal):
+		return feedback.Failure{Event: feedback.BindingChanged}
+	case errors.Is(err, registry.ErrNotFound), errors.Is(err, registry.ErrNotLoggedIn), errors.Is(err, registry.ErrChanged):
+		failure := storeFailure(err)
+		failure.Event, failure.Message = feedback.BindingChanged, ""
+		return failure
+	default:
+		return storeFailure(err)
+	}
+}
+
+// storeFailure says that the store failed. It passes on what package registry
+// itself says, and of somebody else's error no more than the sentinels in it.
+func storeFailure(err error) feedback.Failure {
+	failure := feedback.Failure{Event: feedback.StoreFailed}
+	if known, ok := errors.AsType[*registry.Error](err); ok {
+		failure.Message = "The connection store failed, so any answer is withheld: " + known.Error() + "."
+		failure.Causes = []error{known}
+		return failure
+	}
+	for _, sentinel := range []error{registry.ErrNotFound, registry.ErrNotLoggedIn, registry.ErrDamaged, registry.ErrChanged} {
+		if errors.Is(err, sentinel) {
+			failure.Causes = append(failure.Causes, sentinel)
+		}
+	}
+	return failure
+}

@@ -1,0 +1,66 @@
+package host
+
+import (
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/huburl"
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// Original is the host's own record of an operation that it sent: which
+// invocation, and under which authorization. It comes from [Transport.Capture]
+// before the operation is sent, is kept with the operation, and is never put
+// together from what a model says.
+//
+// It holds no secret. Everything but Tool and AgentRunID is required, nothing
+// is defaulted or trimmed.
+type Original struct {
+	// InvocationID is the id of the original invocation: 64 lower-case
+	// hexadecimal digits.
+	InvocationID string `json:"invocation_id"`
+	// ConnectionKey names the connection that the operation was sent through.
+	ConnectionKey string `json:"connection_key"`
+	// Workspace is the one that the operation was sent to. It is the same as
+	// that of ExpectedBinding.
+	Workspace string `json:"workspace"`
+	// ExpectedBinding is what the connection was bound to then. An answer is
+	// given only while it still is.
+	ExpectedBinding registry.Binding `json:"expected_binding"`
+	// Tool is the tool that the host recorded; a receipt of another one is
+	// refused. Empty for no such check.
+	Tool string `json:"tool,omitempty"`
+	// AgentRunID is the run that the host recorded; a receipt of another one
+	// is refused. Empty for no such check.
+	AgentRunID string `json:"agent_run_id,omitempty"`
+}
+
+// valid gives the original with its Hub URL in normal form.
+func (o Original) valid() (Original, error) {
+	hubURL, err := huburl.Normalize(o.ExpectedBinding.HubURL, true) // the connection says whether http is allowed
+	if err != nil {
+		return o, invalid("expected_binding.hub_url " + err.Error() + ".")
+	}
+	for _, argument := range []struct {
+		ok   bool
+		what string
+	}{
+		{identifier.InvocationID(o.InvocationID), "invocation_id is not one: it has 64 lower-case hexadecimal digits."},
+		{identifier.ConnectionKey(o.ConnectionKey), "connection_key is not one: it is conn_ and 32 lower-case hexadecimal digits."},
+		{identifier.Workspace(o.Workspace), "workspace is not one: 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto."},
+		{o.ExpectedBinding.Workspace == o.Workspace, "expected_binding.workspace is not the workspace of the original."},
+		{identifier.ClientAppID(o.ExpectedBinding.ClientAppID), "expected_binding.client_app_id is not one: 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit."},
+		{identifier.UUID(o.ExpectedBinding.SessionID), "expected_binding.session_id is not a UUID."},
+		{o.Tool == "" || identifier.Tool(o.Tool), "tool is not a tool name: 1 to 64 letters, digits and _, the first not a digit."},
+		{o.AgentRunID == "" || identifier.UUID(o.AgentRunID), "agent_run_id is not a UUID."},
+	} {
+		if !argument.ok {
+			return o, invalid(argument.what)
+		}
+	}
+	o.ExpectedBinding.HubURL = hubURL
+	return o, nil
+}
+
+func invalid(message string) *feedback.Error {
+	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, Message: message})
+}

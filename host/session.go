@@ -1,0 +1,200 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/bailinghub/bailinghub-go/agentclient"
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/huburl"
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// refreshMargin is how long an access token must still live to be used as it
+// is (contract, section 6).
+const refreshMargin = 30 * time.Second
+
+var (
+	// errNotOriginal says that a check met another binding than the original.
+	errNotOriginal = errors.New("the connection is bound to something else")
+	// errNoLogin says that there was no login to begin with.
+	errNoLogin = errors.New("the connection has no login")
+)
+
+// sessionKey is what a session is: a connection as an original knows it.
+type sessionKey struct {
+	connectionKey string
+	binding       registry.Binding
+}
+
+// session is the original authorization of some invocations. It is the token
+// source of their client, and the only code that holds a credential.
+type session struct {
+	sessionKey
+	transport *Transport
+	hub       *boundary.Client
+	client    atomic.Pointer[agentclient.BailingHubAgentClient]
+
+	mu     sync.Mutex
+	flight *flight         // the refresh under way; nil for none
+	spent  registry.Secret // the last refresh token that the Hub took or refused
+}
+
+// progress is what one inspection has had; it travels in its context.
+type progress struct{ refreshed bool }
+
+type progressKey struct{}
+
+func progressOf(ctx context.Context) *progress {
+	if p, ok := ctx.Value(progressKey{}).(*progress); ok {
+		return p
+	}
+	return &progress{}
+}
+
+// session gives the one session of this binding.
+func (t *Transport) session(original Original) (*session, error) {
+	key := sessionKey{original.ConnectionKey, original.ExpectedBinding}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[key]; s != nil {
+		return s, nil
+	}
+	hub, err := boundary.NewClient(t.settings.Shared, key.binding.HubURL, boundary.HubRequests)
+	if err != nil {
+		return nil, invalid("expected_binding.hub_url cannot be sent to.")
+	}
+	s := &session{sessionKey: key, transport: t, hub: hub}
+	s.client.Store(s.newClient())
+	for other := range t.sessions {
+		if len(t.sessions) < maxSessions {
+			break
+		}
+		delete(t.sessions, other)
+	}
+	t.sessions[key] = s
+	return s, nil
+}
+
+func (s *session) newClient() *agentclient.BailingHubAgentClient {
+	client, err := agentclient.New(agentclient.Config{
+		HubURL:            s.binding.HubURL,
+		Workspace:         s.binding.Workspace,
+		TokenSource:       s,
+		AllowInsecureHTTP: true, // every check asks the connection whether that is so
+	}, func(settings *boundary.Settings) error {
+		*settings = s.transport.settings
+		return nil
+	})
+	if err != nil {
+		panic("host: a valid original gives a valid client: " + err.Error())
+	}
+	return client
+}
+
+// state is what the store holds of a connection at one moment: what the entry
+// and what the login in it are bound to, in normal form.
+type state struct {
+	entry, login registry.Binding
+	credentials  registry.Credentials
+}
+
+func read(ctx context.Context, store registry.Store, key string) (state, error) {
+	connection, err := store.Connection(ctx, key)
+	if err != nil {
+		return state{}, err
+	}
+	credentials, err := store.Credentials(ctx, key)
+	if err != nil {
+		return state{}, err
+	}
+	now := state{login: credentials.Binding(), credentials: credentials}
+	now.login.HubURL = normalized(credentials.HubURL, connection)
+	if connection.Key == key {
+		now.entry = registry.Binding{
+			HubURL:      normalized(connection.HubURL, connection),
+			ClientAppID: connection.ClientAppID,
+			Workspace:   connection.Workspace,
+			SessionID:   credentials.SessionID,
+		}
+	}
+	return now, nil
+}
+
+// normalized gives "" for what is no Hub URL, or not one that the connection
+// allows: that equals no binding.
+func normalized(hubURL string, connection registry.Connection) string {
+	normal, err := huburl.Normalize(hubURL, connection.AllowInsecureHTTP)
+	if err != nil {
+		return ""
+	}
+	return normal
+}
+
+// check reads the connection and its credentials and gives them only where both
+// are still the original ones.
+func (s *session) check(ctx context.Context) (registry.Credentials, error) {
+	now, err := read(ctx, s.transport.store, s.connectionKey)
+	if err != nil {
+		return registry.Credentials{}, err
+	}
+	if now.entry != s.binding || now.login != s.binding {
+		return registry.Credentials{}, errNotOriginal
+	}
+	return now.credentials, nil
+}
+
+// TokenContext gives the access token of the very credentials that it checked,
+// renewed where it has not long to live.
+func (s *session) TokenContext(ctx context.Context) (*oauth2.Token, error) {
+	for had := progressOf(ctx); ; {
+		credentials, err := s.check(ctx)
+		if err != nil {
+			return nil, feedback.NewError(s.failure(err))
+		}
+		if had.refreshed || time.Until(credentials.AccessExpiresAt) >= refreshMargin {
+			return bearer(credentials), nil
+		}
+		if err := s.refresh(ctx, credentials.AccessToken, had); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Token makes a session an oauth2.TokenSource; its client calls TokenContext.
+func (s *session) Token() (*oauth2.Token, error) { return s.TokenContext(context.Background()) }
+
+// Refresh renews the access token after a 401, unless the refused one is not
+// the stored one any more: then it only reads again.
+func (s *session) Refresh(ctx context.Context, refused *oauth2.Token) (*oauth2.Token, error) {
+	had := progressOf(ctx)
+	credentials, err := s.check(ctx)
+	if err == nil && credentials.AccessToken.Reveal() == refused.AccessToken {
+		if had.refreshed {
+			return nil, feedback.NewError(feedback.Failure{Status: http.StatusUnauthorized})
+		}
+		if err := s.refresh(ctx, credentials.AccessToken, had); err != nil {
+			return nil, err
+		}
+		credentials, err = s.check(ctx)
+	}
+	if err != nil {
+		return nil, feedback.NewError(s.failure(err))
+	}
+	return bearer(credentials), nil
+}
+
+func bearer(credentials registry.Credentials) *oauth2.Token {
+	return &oauth2.Token{
+		AccessToken: credentials.AccessToken.Reveal(),
+		TokenType:   "Bearer",
+		Expiry:      credentials.AccessExpiresAt,
+	}
+}

@@ -1,0 +1,130 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/agentclient"
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/await"
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/receipt"
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// maxSessions bounds what is remembered of sessions: connections, refreshes
+// under way and refresh tokens that were refused.
+const maxSessions = 1024
+
+// Transport inspects original invocations through the connections of a store.
+// It is safe for concurrent use and meant to live as long as the host.
+type Transport struct {
+	store    registry.Store
+	settings boundary.Settings
+
+	mu       sync.Mutex
+	sessions map[sessionKey]*session
+}
+
+// New gives a transport over the host's store. The options are those of the
+// low-level client, with the same defaults; one HTTP transport serves all
+// connections. Its errors match [feedback.CodeInvalidRequest].
+func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
+	if store == nil {
+		return nil, invalid("The store is missing.")
+	}
+	settings, err := boundary.Apply(opts)
+	switch {
+	case errors.Is(err, boundary.ErrNilOption):
+		return nil, invalid("An option is nil.")
+	case err != nil:
+		return nil, err
+	}
+	settings.Shared = boundary.NewTransport(settings)
+	return &Transport{store: store, settings: settings, sessions: map[sessionKey]*session{}}, nil
+}
+
+// Capture gives what to keep of an operation before it is sent: the connection
+// and its session as they are bound now. It reads the store and sends nothing.
+//
+// Every error is a [*feedback.Error]. A connection that is not there, or has no
+// login, is [feedback.CodeAgentAuthorizationUnavailable].
+func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID string) (Original, error) {
+	switch {
+	case ctx == nil:
+		return Original{}, invalid("The context is nil.")
+	case !identifier.ConnectionKey(connectionKey):
+		return Original{}, invalid("The connection key is not one: it is conn_ and 32 lower-case hexadecimal digits.")
+	case !identifier.InvocationID(invocationID):
+		return Original{}, invalid("The invocation id is not one: it has 64 lower-case hexadecimal digits.")
+	}
+	limited, cancel := context.WithTimeout(ctx, t.settings.Timeout)
+	defer cancel()
+	now, err := await.Do(limited, func(ctx context.Context) (state, error) { return read(ctx, t.store, connectionKey) })
+	if err == nil && now.entry != now.login {
+		err = registry.ErrDamaged
+	}
+	if err == nil {
+		return Original{
+			InvocationID:    invocationID,
+			ConnectionKey:   connectionKey,
+			Workspace:       now.entry.Workspace,
+			ExpectedBinding: now.entry,
+		}, nil
+	}
+	failure := storeFailure(err)
+	switch {
+	case limited.Err() != nil:
+		failure = feedback.Ended(ctx)
+	case errors.Is(err, registry.ErrNotFound):
+		failure.Event, failure.Message = feedback.NoAuthorization, "There is no connection of this key. Register it and have a person log in."
+	case errors.Is(err, registry.ErrNotLoggedIn):
+		failure.Event = feedback.NoAuthorization
+	}
+	failure.InvocationID = invocationID
+	return Original{}, feedback.NewError(failure)
+}
+
+// InspectInvocation reads the receipt of an original invocation under its
+// original authorization: what the Hub knows of it now. It runs, approves,
+// resumes and repeats nothing, and may be called as often as wanted.
+//
+// Connection and session are compared with original.ExpectedBinding at the
+// beginning, immediately before every request, and after the answer, a failed
+// one too. A difference at any point is [feedback.CodeAgentBindingChanged], and
+// no answer is given. No default, alias, current connection or other session
+// is tried instead. An access token with less than 30 seconds left, or one that
+// the Hub refuses, is renewed once, through the store.
+//
+// Every error is a [*feedback.Error]; no error means that the operation did
+// not happen.
+func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*receipt.Receipt, error) {
+	if ctx == nil {
+		return nil, invalid("The context is nil.")
+	}
+	original, err := original.valid()
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.session(original)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	observed, err := s.inspect(ctx, original)
+	var code feedback.Code
+	status := http.StatusOK
+	if failure, ok := errors.AsType[*feedback.Error](err); ok {
+		code, status = failure.Feedback.Code, failure.StatusCode
+	}
+	boundary.LogInspection(ctx, t.settings.Logger, start, original.InvocationID, string(code), status)
+	return observed, err
+}
+
+// CloseIdleConnections closes the idle connections of the transport's own HTTP
+// transport. That of a borrowed HTTP client is its owner's to close.
+func (t *Transport) CloseIdleConnections() { t.settings.Shared.CloseIdleConnections() }
