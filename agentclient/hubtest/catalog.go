@@ -76,7 +76,6 @@ func (h *Hub) EditClient(id string, edit func(*Client)) {
 		c := Client{}
 		if old := h.clients[id]; old != nil {
 			c = *old
-			c.Routes = slices.Clone(old.Routes)
 		}
 		edit(&c)
 		c.Routes = slices.Clone(c.Routes)
@@ -96,7 +95,6 @@ func (h *Hub) EditRoute(name string, edit func(*Route)) {
 		r := Route{}
 		if old := h.routes[name]; old != nil {
 			r = *old
-			r.Tools = maps.Clone(old.Tools)
 		}
 		if r.Tools == nil {
 			r.Tools = map[string]Tool{}

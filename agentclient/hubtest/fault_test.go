@@ -126,6 +126,24 @@ func TestHold(t *testing.T) {
 			}
 		}
 
+		// Two at once, and one that comes when it was released.
+		hold := hubtest.NewHold(hubtest.AtAnswer)
+		hub.Inject(hubtest.Fault{Hold: hold, Times: 3})
+		done := make(chan reply)
+		for range 2 {
+			go func() { done <- host.do(http.MethodGet, capabilitiesPath, "") }()
+		}
+		<-hold.Arrived()
+		for changed := hub.Changed(); hub.Requests().Capabilities < 2; changed = hub.Changed() {
+			<-changed
+		}
+		hold.Release()
+		for _, got := range []reply{<-done, <-done, host.get(capabilitiesPath)} {
+			if got.status != 200 {
+				t.Errorf("held with another: %d", got.status)
+			}
+		}
+
 		// A client that gives up while it is held.
 		for _, at := range []hubtest.Point{hubtest.AtRequest, hubtest.AtAnswer, hubtest.AtBody} {
 			hold := hub.Hold(hubtest.CapabilitiesRequest, at)

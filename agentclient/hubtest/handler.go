@@ -150,9 +150,6 @@ func (a answer) send(ctx context.Context, w http.ResponseWriter, f Fault) bool {
 	}
 	control := http.NewResponseController(w)
 	write := func(b []byte) bool {
-		if ctx.Err() != nil {
-			return false
-		}
 		_, err := w.Write(b)
 		_ = control.Flush() // a writer that cannot do it gives the answer as a whole
 		return err == nil || errors.Is(err, http.ErrBodyNotAllowed)

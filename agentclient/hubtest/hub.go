@@ -43,7 +43,6 @@ type Hub struct {
 	mu         sync.Mutex
 	closed     bool
 	servers    []*http.Server
-	transports []*http.Transport
 	conns      map[net.Conn]bool
 	inspection Inspection
 	paused     bool
@@ -121,16 +120,12 @@ func New(opts ...Option) *Hub {
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
-	servers, transports := h.servers, h.transports
-	h.servers, h.transports = nil, nil
+	servers := h.servers
 	h.mu.Unlock()
 
 	h.end()
 	for _, s := range servers {
 		s.Close()
-	}
-	for _, t := range transports {
-		t.CloseIdleConnections()
 	}
 	h.active.Wait()
 }

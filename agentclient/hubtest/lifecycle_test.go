@@ -338,6 +338,10 @@ func TestLifecycleMistakes(t *testing.T) {
 	_, err := hub.Submit("nobody", hubtest.Submission{})
 	wantRefusal(t, err, 401, "unauthorized")
 	waiting := submit(t, hub, s, hubtest.GovernedTool)
+	must(t, hub.Approve(waiting))
+	if hub.Deny(waiting) == nil {
+		t.Error("an approval was decided twice")
+	}
 	hub.Revoke(s.ID)
 	wantRefusal(t, hub.Resume(waiting), 401, "unauthorized")
 	if got, want := err.Error(), "hubtest: the Hub refused: 401 unauthorized"; got != want {
@@ -499,6 +503,96 @@ func TestRecords(t *testing.T) {
 	if got := newHost(t, hub, s).get(receiptPath(idA)).status; got != 404 {
 		t.Errorf("a removed record: %d", got)
 	}
+}
+
+// An attempt that may have been made is never made again, whatever else the
+// records say.
+func TestResumeTrustsTheFlag(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	id := submit(t, hub, s, hubtest.GovernedTool)
+	must(t, hub.Approve(id))
+	for _, dispatched := range []hubtest.Dispatched{hubtest.DispatchYes, hubtest.DispatchUnrecorded} {
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) { r.Job.Dispatched = dispatched }))
+		must(t, hub.Resume(id))
+	}
+	must(t, hub.EditRecord(id, func(r *hubtest.Record) {
+		r.Job.Dispatched, r.Journal = hubtest.DispatchNo, &hubtest.Journal{State: hubtest.JournalUncertain}
+	}))
+	must(t, hub.Resume(id))
+	if got := hub.BusinessOperations(); got != 0 {
+		t.Errorf("%d business operations, want none", got)
+	}
+}
+
+func TestStoredJournal(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	host := newHost(t, hub, s)
+	id := submit(t, hub, s, hubtest.WriteTool)
+	for response, want := range map[string]string{
+		`{"ok":true,"status":200,"text":"x"}`:                                 "executed",
+		`{"ok":false,"status":200,"text":"x"}`:                                "business_rejected",
+		`{"ok":true,"status":9007199254740992,"text":"x"}`:                    "reconciliation_required",
+		`{"ok":true,"status":1.5,"text":"x"}`:                                 "reconciliation_required",
+		`{"ok":true,"status":200}`:                                            "reconciliation_required",
+		`{"ok":true,"status":200,"text":"` + strings.Repeat("x", 8192) + `"}`: "executed",
+		`{"ok":true,"status":200,"text":"` + strings.Repeat("x", 8193) + `"}`: "reconciliation_required",
+		`{"status":200,"text":"x"}`:                                           "reconciliation_required",
+		`damaged`:                                                             "reconciliation_required",
+	} {
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) { r.Journal.Response = []byte(response) }))
+		if got := seen(host, id); got != want+"/journal/attempted/none/completed" {
+			t.Errorf("%.60s: %s, want %s", response, got, want)
+		}
+	}
+}
+
+// An invocation is its own session's and its own client's.
+func TestMarker(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	host := newHost(t, hub, s)
+	id := submit(t, hub, s, hubtest.ReadTool)
+	for name, change := range map[string]func(*hubtest.Marker){
+		"session": func(m *hubtest.Marker) { m.SessionID = runID },
+		"client":  func(m *hubtest.Marker) { m.ClientID = "another" },
+	} {
+		before, _ := hub.Record(id)
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) { change(&r.Job.Marker) }))
+		if got := host.get(receiptPath(id)); got.status != 404 || got.text("error") != "invocation_not_found" {
+			t.Errorf("another %s: %d %s", name, got.status, got.raw)
+		}
+		hub.Store(before)
+	}
+	must(t, hub.EditRecord(id, func(r *hubtest.Record) { r.InvocationID = idA }))
+	if r, _ := hub.Record(id); r.InvocationID != id {
+		t.Error("the id of a record was changed")
+	}
+}
+
+// What edit was given is not the Hub's own.
+func TestEditGivesCopies(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	routes := []string{hubtest.DefaultRoute}
+	hub.EditClient(hubtest.DefaultClient, func(c *hubtest.Client) { c.Routes = routes })
+	routes[0] = "another"
+	var tools map[string]hubtest.Tool
+	hub.EditRoute(hubtest.DefaultRoute, func(r *hubtest.Route) { tools = r.Tools })
+	clear(tools)
+	submit(t, hub, s, hubtest.ReadTool)
+	// What stays after an edit of something else.
+	hub.EditClient(hubtest.DefaultClient, func(c *hubtest.Client) { c.NoAuthorizeURL = false })
+	hub.EditRoute(hubtest.DefaultRoute, func(r *hubtest.Route) { r.Disabled = false })
+	submit(t, hub, s, hubtest.ReadTool)
+	hub.EditClient(hubtest.DefaultClient, func(c *hubtest.Client) { c.Routes = []string{} })
+	_, err := hub.Submit(s.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.ReadTool})
+	wantRefusal(t, err, 403, "route_not_allowed")
 }
 
 // What a job says without a flag: a wait or a rejection was before any

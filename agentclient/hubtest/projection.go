@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
-	"time"
 )
 
 const (
@@ -83,7 +82,7 @@ func (h *Hub) inspect(s *session, invocationID string) (*receiptJSON, *Refusal) 
 		return nil, refuse(500, "agent_tool_internal_error")
 	}
 	r := project(*record)
-	r.ObservedAt = h.now().UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
+	r.ObservedAt = h.now().UTC().Format("2006-01-02T15:04:05.000Z")
 	r.SchemaVersion = receiptSchema + h.schemaVersion()
 	return &r, nil
 }

@@ -140,7 +140,6 @@ func (h *Hub) Store(r Record) {
 		if r.Approval != nil {
 			h.approvals = max(h.approvals, r.Approval.ID)
 		}
-		h.jobs = max(h.jobs, r.Job.ID)
 	})
 }
 

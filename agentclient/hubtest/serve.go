@@ -69,7 +69,6 @@ func (h *Hub) start(srv *http.Server, t *http.Transport, scheme string) *Server 
 		panic("hubtest: Start on a closed Hub")
 	}
 	h.servers = append(h.servers, srv)
-	h.transports = append(h.transports, t)
 	h.active.Go(func() {
 		if srv.TLSConfig != nil {
 			_ = srv.ServeTLS(l, "", "")
@@ -101,9 +100,6 @@ func (h *Hub) Transport() http.RoundTripper {
 	t := &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
-		srv.Close()
-	}
 	h.servers = append(h.servers, srv)
 	return t
 }

@@ -73,6 +73,41 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// A request that no connection carries ends with the Hub as well.
+func TestCloseEndsHandler(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	hold := hub.Hold(hubtest.AnyRequest, hubtest.AtRequest)
+	ended := make(chan any)
+	go func() {
+		defer func() { ended <- recover() }()
+		hub.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}()
+	<-hold.Arrived()
+	hub.Close()
+	if got := <-ended; got != http.ErrAbortHandler {
+		t.Errorf("the handler ended with %v", got)
+	}
+}
+
+func TestOptionsOfTheServer(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://hub.example", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.URL.Opaque = "*"
+	res, err := hub.Transport().RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != 401 {
+		t.Errorf("OPTIONS *: %d, want 401", res.StatusCode)
+	}
+}
+
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	hub := newHub(t)
@@ -152,7 +187,10 @@ func TestRepair(t *testing.T) {
 	got = append(got, status())
 	hub.Repair()
 	got = append(got, status())
-	if diff := cmp.Diff([]int{500, 503, 200}, got); diff != "" {
+	hub.Break(hubtest.ToolService)
+	host.token = "nobody"
+	got = append(got, status())
+	if diff := cmp.Diff([]int{500, 503, 200, 401}, got); diff != "" {
 		t.Errorf("statuses:\n%s", diff)
 	}
 }
@@ -185,6 +223,9 @@ func TestClose(t *testing.T) {
 			synctest.Wait()
 		}
 		hub.Close()
+		if got := len(hub.Log()); got != 3 {
+			t.Errorf("%d requests were over when Close returned, want 3", got)
+		}
 		wg.Wait()
 		hub.Close()
 		if _, err := host.try(t.Context(), http.MethodGet, capabilitiesPath, ""); err == nil {

@@ -31,6 +31,10 @@ func TestLogin(t *testing.T) {
 	if now, _ := hub.Session(runID); now.Routes[0] != "catalog-agent" {
 		t.Error("a copy of a session reaches into the Hub")
 	}
+	hub.EditSession(runID, func(s *hubtest.Session) { s.ID = "another" })
+	if now, ok := hub.Session(runID); !ok || now.ID != runID {
+		t.Errorf("the id of a session was changed: %+v", now)
+	}
 	if _, ok := hub.Session("no"); ok || hub.Revoke("no") {
 		t.Error("the Hub knows a session that nobody made")
 	}
