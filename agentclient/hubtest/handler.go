@@ -271,13 +271,13 @@ func (h *Hub) answer(ctx context.Context, r *http.Request, t target, body []byte
 		return page(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n"), true
 	}
 	h.mu.Lock()
-	a, record, run := h.decide(r, t, body)
+	a, invocationID, run := h.decide(r, t, body)
 	h.mu.Unlock()
-	if record == "" {
+	if invocationID == "" {
 		return a, true
 	}
 	run()
-	result, ok := h.awaitResult(ctx, record)
+	result, ok := h.awaitResult(ctx, invocationID)
 	done := jsonAnswer(http.StatusOK, result)
 	done.sessionID = a.sessionID
 	return done, ok
@@ -294,30 +294,29 @@ func (h *Hub) decide(r *http.Request, t target, body []byte) (a answer, invocati
 	case inspecting && h.inspection == InspectionAbsentWebPage:
 		return page(http.StatusOK, "text/html; charset=utf-8", startPage), "", nil
 	case !strings.HasPrefix(t.path, agentAPI):
-		return bare(http.StatusUnauthorized, "unauthorized"), "", nil
+		return bare(401, "unauthorized"), "", nil
 	}
 	var s *session
 	if m := bearerForm.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
 		if h.broken[AuthStorage] {
-			return refuse(http.StatusInternalServerError, "internal_error").answer(), "", nil
+			return refuse(500, "internal_error").answer(), "", nil
 		}
 		s = h.authenticate(m[1])
 	}
 	switch {
 	case h.broken[ToolService] && (s != nil || h.broken[ControlPlane]):
-		return bare(http.StatusServiceUnavailable, "agent_tools_unavailable"), "", nil
+		return bare(503, "agent_tools_unavailable"), "", nil
 	case s == nil:
-		return bare(http.StatusUnauthorized, "unauthorized"), "", nil
+		return bare(401, "unauthorized"), "", nil
 	}
 	defer func() { a.sessionID = s.ID }()
 
-	var record *Record
 	var refusal *Refusal
 	switch {
 	case t.kind == OtherRequest, inspecting && h.inspection == InspectionAbsent:
-		return bare(http.StatusNotFound, "not_found"), "", nil
+		return bare(404, "not_found"), "", nil
 	case r.URL.RawQuery != "":
-		refusal = refuse(http.StatusBadRequest, "invalid_request")
+		refusal = refuse(400, "invalid_request")
 	case t.kind == CapabilitiesRequest:
 		version := h.schemaVersion()
 		return jsonAnswer(http.StatusOK, capabilitiesJSON{capabilitiesSchema + version, receiptSchema + version, true}), "", nil
@@ -329,17 +328,18 @@ func (h *Hub) decide(r *http.Request, t target, body []byte) (a answer, invocati
 	case t.kind == SubmitRequest:
 		var op Submission
 		if len(body) > maxRequestBody || json.Unmarshal(body, &op) != nil {
-			refusal = refuse(http.StatusBadRequest, "invalid_request")
+			refusal = refuse(400, "invalid_request")
 			break
 		}
-		record, run, refusal = h.submit(s, op)
+		invocationID, run, refusal = h.submit(s, op)
 	case t.kind == ResumeRequest:
-		record, run, refusal = h.resume(s, t.invocationID)
+		invocationID = t.invocationID
+		run, refusal = h.resume(s, invocationID)
 	}
 	if refusal != nil {
 		return refusal.answer(), "", nil
 	}
-	return answer{}, record.InvocationID, run
+	return answer{}, invocationID, run
 }
 
 // awaitResult waits while an operation is in flight, and returns its result as
@@ -368,14 +368,14 @@ func (h *Hub) token(r *http.Request, body []byte) answer {
 	}
 	switch {
 	case r.Method != http.MethodPost:
-		return bare(http.StatusNotFound, "not_found")
+		return bare(404, "not_found")
 	case r.URL.RawQuery != "" || len(body) > maxRequestBody || json.Unmarshal(body, &in) != nil || in.ClientAppID == "" || in.RefreshToken == "":
-		return refuse(http.StatusBadRequest, "invalid_request").answer()
+		return refuse(400, "invalid_request").answer()
 	case in.GrantType != "refresh_token":
-		return refuse(http.StatusBadRequest, "unsupported_grant_type").answer()
+		return refuse(400, "unsupported_grant_type").answer()
 	}
 	if h.broken[AuthStorage] {
-		return refuse(http.StatusInternalServerError, "internal_error").answer()
+		return refuse(500, "internal_error").answer()
 	}
 	s, refusal := h.rotate(in.ClientAppID, in.RefreshToken)
 	if refusal != nil {

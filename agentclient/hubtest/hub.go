@@ -171,9 +171,9 @@ const (
 	AgentAuth
 	// AuthStorage fails: 500 internal_error.
 	AuthStorage
-	// JournalStorage fails: receipts are 500 agent_tool_internal_error.
+	// JournalStorage fails: 500 agent_tool_internal_error.
 	JournalStorage
-	// StateStorage fails: receipts are 500 agent_tool_internal_error.
+	// StateStorage fails: 500 agent_tool_internal_error.
 	StateStorage
 )
 

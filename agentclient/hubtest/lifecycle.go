@@ -49,23 +49,27 @@ func (h *Hub) Submit(sessionID string, op Submission) (invocationID string, err 
 	s := h.sessions[sessionID]
 	if s == nil || !h.live(s) {
 		h.mu.Unlock()
-		return "", refuse(http.StatusUnauthorized, "unauthorized")
+		return "", refuse(401, "unauthorized")
 	}
-	r, run, refusal := h.submit(s, op)
+	id, run, refusal := h.submit(s, op)
 	h.mu.Unlock()
 	if refusal != nil {
 		return "", refusal
 	}
 	run()
-	return r.InvocationID, nil
+	return id, nil
 }
 
-// submit accepts an operation and returns its record, and what remains to be
-// done without the lock. The caller holds the lock.
-func (h *Hub) submit(s *session, op Submission) (*Record, func(), *Refusal) {
+// submit accepts an operation and returns its invocation id, and what remains
+// to be done without the lock. The caller holds the lock.
+func (h *Hub) submit(s *session, op Submission) (string, func(), *Refusal) {
 	nothing := func() {}
 	if h.paused {
-		return nil, nil, refuse(http.StatusServiceUnavailable, "hub_paused")
+		return "", nil, refuse(503, "hub_paused")
+	}
+	var arguments bytes.Buffer
+	if len(op.Arguments) > 0 && json.Compact(&arguments, op.Arguments) != nil {
+		return "", nil, refuse(400, "invalid_request")
 	}
 	if op.InvocationID == "" {
 		op.InvocationID = randomHex(32)
@@ -75,20 +79,25 @@ func (h *Hub) submit(s *session, op Submission) (*Record, func(), *Refusal) {
 	}
 	switch {
 	case !routeForm.MatchString(op.Route) || op.Route == "auto":
-		return nil, nil, refuse(http.StatusBadRequest, "invalid_route")
-	case !toolForm.MatchString(op.Tool), !invocationIDForm.MatchString(op.InvocationID), !uuidForm.MatchString(op.AgentRunID),
-		len(op.Arguments) > 0 && !json.Valid(op.Arguments):
-		return nil, nil, refuse(http.StatusBadRequest, "invalid_request")
+		return "", nil, refuse(400, "invalid_route")
+	case !toolForm.MatchString(op.Tool), !invocationIDForm.MatchString(op.InvocationID), !uuidForm.MatchString(op.AgentRunID):
+		return "", nil, refuse(400, "invalid_request")
+	}
+	if h.broken[ToolServiceControl] {
+		return "", nil, refuse(503, "agent_tools_unavailable")
 	}
 	if refusal := h.authorize(s, op.Route, op.Tool); refusal != nil {
-		return nil, nil, refusal
+		return "", nil, refusal
+	}
+	if refusal := h.storage(); refusal != nil {
+		return "", nil, refusal
 	}
 	if old := h.records[op.InvocationID]; old != nil {
 		m := old.Job.Marker
-		if m.Damaged || m.SessionID != s.ID || m.Route != op.Route || m.Tool != op.Tool || !bytes.Equal(old.Job.Arguments, op.Arguments) {
-			return nil, nil, refuse(http.StatusConflict, "invocation_conflict")
+		if m.Damaged || m.SessionID != s.ID || m.Route != op.Route || m.Tool != op.Tool || !bytes.Equal(old.Job.Arguments, arguments.Bytes()) {
+			return "", nil, refuse(409, "invocation_conflict")
 		}
-		return old, nothing, nil
+		return op.InvocationID, nothing, nil
 	}
 
 	h.jobs++
@@ -101,14 +110,14 @@ func (h *Hub) submit(s *session, op Submission) (*Record, func(), *Refusal) {
 				SessionID: s.ID, ClientID: s.ClientID, Principal: s.Principal, Tenant: s.Tenant, OnBehalfOf: s.OnBehalfOf,
 				Route: op.Route, Tool: op.Tool, AgentRunID: op.AgentRunID,
 			},
-			Arguments: bytes.Clone(op.Arguments),
+			Arguments: arguments.Bytes(),
 		},
 		Run: &Run{SessionID: s.ID, ClientID: s.ClientID, Route: op.Route},
 	}
 	h.records[r.InvocationID] = r
 	h.touch()
 	if !h.routes[op.Route].Tools[op.Tool].NeedsApproval {
-		return r, h.dispatch(r), nil
+		return op.InvocationID, h.dispatch(r), nil
 	}
 	h.approvals++
 	r.Approval = &Approval{ID: h.approvals, Status: ApprovalPending}
@@ -116,7 +125,7 @@ func (h *Hub) submit(s *session, op Submission) (*Record, func(), *Refusal) {
 	waiting := newResult(*r, stateAwaitingApproval, text(hubText))
 	waiting.ApprovalID = new(float64(r.Approval.ID))
 	r.Job.Result = encode(waiting)
-	return r, nothing, nil
+	return op.InvocationID, nothing, nil
 }
 
 // Approve is a person's yes to an invocation that waits for it. Nothing is
@@ -160,9 +169,9 @@ func (h *Hub) Resume(invocationID string) error {
 	s := h.sessions[r.Job.Marker.SessionID]
 	if s == nil || !h.live(s) {
 		h.mu.Unlock()
-		return refuse(http.StatusUnauthorized, "unauthorized")
+		return refuse(401, "unauthorized")
 	}
-	_, run, refusal := h.resume(s, invocationID)
+	run, refusal := h.resume(s, invocationID)
 	h.mu.Unlock()
 	if refusal != nil {
 		return refusal
@@ -172,27 +181,27 @@ func (h *Hub) Resume(invocationID string) error {
 }
 
 // resume is to Resume what submit is to Submit.
-func (h *Hub) resume(s *session, invocationID string) (*Record, func(), *Refusal) {
+func (h *Hub) resume(s *session, invocationID string) (func(), *Refusal) {
 	if h.paused {
-		return nil, nil, refuse(http.StatusServiceUnavailable, "hub_paused")
+		return nil, refuse(503, "hub_paused")
 	}
 	r, refusal := h.admit(s, invocationID)
 	if refusal != nil {
-		return nil, nil, refusal
+		return nil, refusal
 	}
 	nothing := func() {}
 	result := parseResult(*r)
 	switch {
 	case result == nil || r.Journal != nil || r.Job.Dispatched != DispatchNo:
 	case result.State == stateRejected && result.AutoRetryAllowed:
-		return r, h.dispatch(r), nil
+		return h.dispatch(r), nil
 	case result.State != stateAwaitingApproval || r.Approval == nil:
 	case r.Approval.Status == ApprovalApproved:
-		return r, h.dispatch(r), nil
+		return h.dispatch(r), nil
 	case r.Approval.Status == ApprovalDenied:
 		h.note(r, JobFinished, newResult(*r, stateDenied, text(hubText)))
 	}
-	return r, nothing, nil
+	return nothing, nil
 }
 
 // dispatch sends an operation to the business system and returns what remains

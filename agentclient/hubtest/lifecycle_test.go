@@ -232,7 +232,7 @@ func TestSubmitOverHTTP(t *testing.T) {
 		t.Errorf("submit: %d\n%s", first.status, diff)
 	}
 	before := hub.Snapshot()
-	again := host.do(http.MethodPost, submitPath, op)
+	again := host.do(http.MethodPost, submitPath, strings.ReplaceAll(op, `"price": 12`, `"price":12`))
 	if diff := cmp.Diff(first, again, cmp.AllowUnexported(reply{})); diff != "" {
 		t.Errorf("the same operation under the same id was told something else:\n%s", diff)
 	}
@@ -279,6 +279,8 @@ func TestSubmitRefused(t *testing.T) {
 		"unknown tool":   {nothing, `{"route":"catalog-agent","tool":"another"}`, 409, "capability_changed"},
 		"paused":         {func(h *hubtest.Hub) { h.SetPaused(true) }, op, 503, "hub_paused"},
 		"unknown client": {func(h *hubtest.Hub) { h.RemoveClient(hubtest.DefaultClient) }, op, 401, "unauthorized"},
+		"no control":     {func(h *hubtest.Hub) { h.Break(hubtest.ToolServiceControl) }, op, 503, "agent_tools_unavailable"},
+		"no storage":     {func(h *hubtest.Hub) { h.Break(hubtest.StateStorage) }, op, 500, "agent_tool_internal_error"},
 		"tools away":     {func(h *hubtest.Hub) { h.Break(hubtest.ToolService) }, op, 503, "agent_tools_unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,6 +324,8 @@ func TestLifecycleMistakes(t *testing.T) {
 	hub := newHub(t)
 	s := hub.Login(hubtest.Grant{})
 	done := submit(t, hub, s, hubtest.WriteTool)
+	_, err := hub.Submit(s.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool, Arguments: []byte("{")})
+	wantRefusal(t, err, 400, "invalid_request")
 	for name, err := range map[string]error{
 		"approve what nobody made": hub.Approve(idA),
 		"approve what is done":     hub.Approve(done),
@@ -335,7 +339,7 @@ func TestLifecycleMistakes(t *testing.T) {
 			t.Errorf("%s: error %v, want one about the mistake", name, err)
 		}
 	}
-	_, err := hub.Submit("nobody", hubtest.Submission{})
+	_, err = hub.Submit("nobody", hubtest.Submission{})
 	wantRefusal(t, err, 401, "unauthorized")
 	waiting := submit(t, hub, s, hubtest.GovernedTool)
 	must(t, hub.Approve(waiting))

@@ -3,7 +3,6 @@ package hubtest
 import (
 	"encoding/json"
 	"math"
-	"net/http"
 )
 
 const (
@@ -78,9 +77,6 @@ func (h *Hub) inspect(s *session, invocationID string) (*receiptJSON, *Refusal) 
 	if refusal != nil {
 		return nil, refusal
 	}
-	if h.broken[StateStorage] || h.broken[JournalStorage] {
-		return nil, refuse(500, "agent_tool_internal_error")
-	}
 	r := project(*record)
 	r.ObservedAt = h.now().UTC().Format("2006-01-02T15:04:05.000Z")
 	r.SchemaVersion = receiptSchema + h.schemaVersion()
@@ -123,7 +119,18 @@ func (h *Hub) admit(s *session, invocationID string) (*Record, *Refusal) {
 	if code := r.Job.TaskRefusal; code != "" {
 		return nil, refuseTask(code)
 	}
+	if refusal := h.storage(); refusal != nil {
+		return nil, refusal
+	}
 	return r, nil
+}
+
+// storage says whether the tables can be used. The caller holds the lock.
+func (h *Hub) storage() *Refusal {
+	if h.broken[StateStorage] || h.broken[JournalStorage] {
+		return refuse(500, "agent_tool_internal_error")
+	}
+	return nil
 }
 
 // refuseTask answers with a code of the task control. A code that is not meant
@@ -131,20 +138,20 @@ func (h *Hub) admit(s *session, invocationID string) (*Record, *Refusal) {
 func refuseTask(code string) *Refusal {
 	switch code {
 	case "TASK_UNSUPPORTED":
-		return refuse(http.StatusNotImplemented, code)
+		return refuse(501, code)
 	case "TASK_UNAVAILABLE":
-		return refuse(http.StatusServiceUnavailable, code)
+		return refuse(503, code)
 	case "TASK_NOT_FOUND":
-		return refuse(http.StatusNotFound, code)
+		return refuse(404, code)
 	case "TASK_INVALID_INPUT":
-		return refuse(http.StatusBadRequest, code)
+		return refuse(400, code)
 	case "TASK_REQUIRED", "TASK_SCOPE_BLOCKED", "TASK_MEMBER_MISMATCH", "TASK_BINDING_CONFLICT",
 		"TASK_PAUSED", "TASK_CANCELLED", "TASK_EXPIRED", "TASK_WRITE_BUDGET_EXHAUSTED",
 		"TASK_CONCURRENCY_EXHAUSTED", "TASK_TOOL_NOT_ALLOWED", "TASK_REVISION_CONFLICT",
 		"TASK_RUN_INACTIVE", "TASK_DISPATCH_UNCERTAIN":
-		return refuse(http.StatusConflict, code)
+		return refuse(409, code)
 	default:
-		return refuse(http.StatusConflict, "TASK_RECORD_INVALID")
+		return refuse(409, "TASK_RECORD_INVALID")
 	}
 }
 
