@@ -167,6 +167,9 @@ func (a answer) send(ctx context.Context, w http.ResponseWriter, f Fault) bool {
 	}
 
 	w.WriteHeader(a.status)
+	if f.Hold == nil && f.Drop == DropNothing && f.ByteInterval <= 0 && !f.Endless {
+		return write(a.body)
+	}
 	_ = control.Flush()
 	half := len(a.body) / 2
 	if !write(a.body[:half]) || !f.Hold.wait(ctx, AtBody) || f.Drop == DropMidBody || !write(a.body[half:]) {
