@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -62,7 +63,7 @@ func TestParseReadsEveryMember(t *testing.T) {
 		"in the usual order":   good().String(),
 		"in the reverse order": good().reversed().String(),
 		"with white space":     "\r\n\t " + strings.NewReplacer(`:"`, " :\t\"", `,"`, "\n,\r\"").Replace(good().String()) + " \n\r\t",
-		"with more members": strings.NewReplacer(`"tool":`, `"arguments":{"tool":[null,{"tool":"x"}]},"":0,"tool":`,
+		"with more members": strings.NewReplacer(`"tool":`, `"arguments":{"tool":[null,{"tool":"x"}]},"name":"tool","":0,"tool":`,
 			`"level":`, `"burst":null,"level":`, `"status":`, `"by":"\ud800","status":`).Replace(good().String()),
 		"with escaped names and values": strings.NewReplacer(`"state"`, `"st\u0061te"`, `"job"`, `"j\u006Fb"`,
 			`"read_only"`, `"\u0072ead\u005fonly"`, `"agent_run_id":"3`, `"agent_run_id":"\u0033`, `2026-09`, `2026\u002d09`).Replace(good().String()),
@@ -258,7 +259,8 @@ func TestParseValues(t *testing.T) {
 				`"2026-09-15T12:00:00"`, `"2026-09-15T12:00:00+00:00"`, `"2026-09-15T12:00:00-00:00"`, `"2026-09-15T12:00:00+08:00"`, `"2026-09-15T12:00:00.000"`,
 				`"2026-09-15T12:00Z"`, `"2026-09-15"`, `"2026-9-15T12:00:00Z"`, `"2026-09-15T1:00:00Z"`, `"26-09-15T12:00:00Z"`, `"12026-09-15T12:00:00Z"`,
 				`"+2026-09-15T12:00:00Z"`, `"-2026-09-15T12:00:00Z"`, `" 2026-09-15T12:00:00Z"`, `"2026-09-15T12:00:00Z "`, `"2026-09-15T12:00:00Z\n"`,
-				`"2026-09-15T12:00:00.0 Z"`, `"2026-09-15T12:00:00.+1Z"`, `"2026-09-15T12:00:00.1aZ"`, `"2026-09-15T-1:00:00Z"`, `"2026/09/15T12:00:00Z"`,
+				`"2026-09-15T12:00:00.0 Z"`, `"2026-09-15T12:00:00.+1Z"`, `"2026-09-15T12:00:00.1aZ"`, `"2026-09-15T12:00:00.1/Z"`, `"2026-09-15T12:00:00./Z"`, `"2026-09-15T12:00:00.:Z"`,
+				`"202:-09-15T12:00:00Z"`, `"2026-09-1/T12:00:00Z"`, `"2026-09-15T12:00:0:Z"`, `"2026-09-15T12:00:1/Z"`, `"/026-09-15T12:00:00Z"`, `"2026-09-15T-1:00:00Z"`, `"2026/09/15T12:00:00Z"`,
 				`"２026-09-15T12:00:00Z"`, `"2026-09-15T12:00:00.000ZZ"`, `"20260915T120000Z"`, `"1789473600000"`, `1789473600000`, `""`, `"Z"`}},
 	}
 	for _, test := range tests {
@@ -281,6 +283,27 @@ func TestParseValues(t *testing.T) {
 					t.Errorf("got %q", got)
 				}
 			})
+		}
+	}
+}
+
+// The length of a text counts in UTF-16 code units, wherever in it the longer
+// characters stand.
+func TestParseTextUnits(t *testing.T) {
+	t.Parallel()
+	units := func(s string) int { return len(utf16.Encode([]rune(s))) }
+	for _, long := range []string{"é", "字", "😀"} {
+		for before := range 9 {
+			for _, end := range []string{"", "é", "字", "😀", "z😀", "😀zz", "字zzz", "😀😀"} {
+				left := 8192 - before - units(end)
+				s := strings.Repeat("a", before) + strings.Repeat(long, left/units(long)) + strings.Repeat("z", left%units(long))
+				if got := parseCode(good().with("result.text", `"`+s+end+`"`).String()); got != fine {
+					t.Errorf("8192 of %d, %s, %s: refused as %s", before, long, end, got)
+				}
+				if got := parseCode(good().with("result.text", `"`+s+"z"+end+`"`).String()); got != invalid {
+					t.Errorf("8193 of %d, %s, %s: got %q", before, long, end, got)
+				}
+			}
 		}
 	}
 }
@@ -548,38 +571,38 @@ func TestParseMessages(t *testing.T) {
 	const canary = "canary-5b1e"
 	o := good()
 	for says, changed := range map[string]object{
-		"tool is not a string":               o.with("tool", `["`+canary+`"]`),
-		"tool is not the name of a tool":     o.with("tool", `"`+canary+`"`),
-		"agent_run_id is not a UUID":         o.with("agent_run_id", `"`+canary+`"`),
-		"read_only is neither":               o.with("read_only", `"`+canary+`"`),
-		"read_only is not true":              o.without("read_only"),
-		"business_operation_performed is mi": o.without("business_operation_performed"),
-		"business_operation_performed is no": o.with("business_operation_performed", "true"),
-		"result is missing":                  o.without("result"),
-		"result is neither":                  o.with("result", `"`+canary+`"`),
-		"result is not null exactly":         o.with("result", "null"),
-		"result.ok is missing":               o.without("result.ok"),
-		"result.auto_retry_allowed is miss":  o.without("result.auto_retry_allowed"),
-		"result.text is missing":             o.without("result.text"),
-		"result.text is not a string":        o.with("result.text", `{"x":"`+canary+`"}`),
-		"result.text is too long":            o.with("result.text", text(strings.Repeat(canary, 800))),
-		"result.state is not a known":        o.with("result.state", `"`+canary+`"`),
-		"result.tool is not that of":         o.with("result.tool", `"`+canary+`"`),
-		"result.business_status is not an":   o.with("result.business_status", `"`+canary+`"`),
-		"result.business_status is out of":   o.with("result.business_status", "99"),
-		"approval is not an object":          o.with("approval", `"`+canary+`"`),
-		"approval.status is not a known":     o.with("approval.status", `"`+canary+`"`),
-		"approval.approval_id is not an int": o.with("approval.approval_id", `"`+canary+`"`),
-		"approval.approval_id is not an id ": o.without("approval.approval_id"),
-		"observed_at is not a date":          o.with("observed_at", `"`+canary+`"`),
-		"dispatch_state is not a known":      o.with("dispatch_state", `"`+canary+`"`),
-		"journal_state is not a known":       o.without("journal_state"),
-		"result_source is not a known":       o.with("result_source", `"`+canary+`"`),
-		"is not exactly one JSON document":   o.with("tool", `"`+canary+`" "`+canary+`"`),
-		"member name twice":                  o.with("tool", `{"`+canary+`":1,"`+canary+`":2}`),
-		"is not valid UTF-8":                 o.with("tool", "\""+canary+"\xff\""),
-		"larger than 1 MiB":                  o.with("tool", text(strings.Repeat(canary, 1<<17))),
-		"schema that this SDK does not read": o.with("schema_version", `"`+canary+`"`),
+		"tool is not a string":                o.with("tool", `["`+canary+`"]`),
+		"tool is not the name of a tool":      o.with("tool", `"`+canary+`"`),
+		"agent_run_id is not a UUID":          o.with("agent_run_id", `"`+canary+`"`),
+		"read_only is neither":                o.with("read_only", `"`+canary+`"`),
+		"read_only is not true":               o.without("read_only"),
+		"business_operation_performed is mi":  o.without("business_operation_performed"),
+		"business_operation_performed is no":  o.with("business_operation_performed", "true"),
+		"result is missing":                   o.without("result"),
+		"result is neither":                   o.with("result", `"`+canary+`"`),
+		"result is not null exactly":          o.with("result", "null"),
+		"result.ok is missing":                o.without("result.ok"),
+		"result.auto_retry_allowed is miss":   o.without("result.auto_retry_allowed"),
+		"result.text is missing":              o.without("result.text"),
+		"result.text is not a string":         o.with("result.text", `{"x":"`+canary+`"}`),
+		"result.text is too long":             o.with("result.text", text(strings.Repeat(canary, 800))),
+		"result.state is not a known":         o.with("result.state", `"`+canary+`"`),
+		"result.tool is not that of":          o.with("result.tool", `"`+canary+`"`),
+		"result.business_status is not an in": o.with("result.business_status", `"`+canary+`"`),
+		"result.business_status is out of":    o.with("result.business_status", "99"),
+		"approval is not an object":           o.with("approval", `"`+canary+`"`),
+		"approval.status is not a known":      o.with("approval.status", `"`+canary+`"`),
+		"approval.approval_id is not an int":  o.with("approval.approval_id", `"`+canary+`"`),
+		"approval.approval_id is not an id ":  o.without("approval.approval_id"),
+		"observed_at is not a date":           o.with("observed_at", `"`+canary+`"`),
+		"dispatch_state is not a known":       o.with("dispatch_state", `"`+canary+`"`),
+		"journal_state is not a known":        o.without("journal_state"),
+		"result_source is not a known":        o.with("result_source", `"`+canary+`"`),
+		"is not exactly one JSON document":    o.with("tool", `"`+canary+`" "`+canary+`"`),
+		"member name twice":                   o.with("tool", `{"`+canary+`":1,"`+canary+`":2}`),
+		"is not valid UTF-8":                  o.with("tool", "\""+canary+"\xff\""),
+		"larger than 1 MiB":                   o.with("tool", text(strings.Repeat(canary, 1<<17))),
+		"schema that this SDK does not read":  o.with("schema_version", `"`+canary+`"`),
 	} {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()

@@ -38,6 +38,7 @@ func TestPrintable(t *testing.T) {
 		{"selector after a letter", "a\ufe0f", `a\ufe0f`},
 		{"one selector after an emoji, two after another", "❤\ufe0f❤\ufe0f\ufe0f", "❤\ufe0f❤\ufe0f" + `\ufe0f`},
 		{"mark on nothing", "\u0301a\u0301 \u0338\n\u0338", `\u0301a` + "\u0301 " + `\u0338\n\u0338`},
+		{"mark on an escape", "a\n\u0301a\xff\u0301❤\t\ufe0f", `a\n\u0301a\xff\u0301❤\t\ufe0f`},
 		{"what looks like an escape", `a\nb \u202e C:\new`, `a\\nb \\u202e C:\\new`},
 		{"replacement character", "a\ufffd", "a\ufffd"},
 		{"joined family", "👨\u200d👩", `👨\u200d👩`},

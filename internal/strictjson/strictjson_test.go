@@ -236,7 +236,7 @@ func TestReaders(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var got []seen
-			body := `{"before":[{"x":1}],"x":` + test.value + `,"n\u0061me":null,"x ":"last"}`
+			body := `{"before":[{"x":1}],"a name as a value":"x","x":` + test.value + `,"n\u0061me":null,"x ":"last"}`
 			err := strictjson.Object([]byte(body), func(name []byte, d *jsontext.Decoder) error {
 				switch string(name) {
 				case "x":
