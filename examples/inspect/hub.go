@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"golang.org/x/oauth2"
+
+	"github.com/bailinghub/bailinghub-go/agentclient"
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/receipt"
+)
+
+var (
+	variableForm   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	invocationForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// hubMistake says what is wrong with the flags about a running Hub. It repeats
+// no value: somebody may have put a token in the wrong place.
+func (o options) hubMistake() string {
+	switch {
+	case o.tokenEnv == "":
+		return "--token-env is missing: the name of the environment variable that holds the access token"
+	case !variableForm.MatchString(o.tokenEnv):
+		return "--token-env takes the name of an environment variable, and this is none"
+	case o.workspace == "":
+		return "--workspace is missing: the one that the operations were sent to"
+	case len(o.ids) == 0:
+		return "there is no invocation id to ask about"
+	}
+	for i, id := range o.ids {
+		if !invocationForm.MatchString(id) {
+			return fmt.Sprintf("argument %d is not an invocation id, which has 64 digits 0-9 and a-f", i+1)
+		}
+	}
+	return ""
+}
+
+// questions gives the questions to a running Hub.
+func (o options) questions(getenv func(string) string) ([]question, error) {
+	token := getenv(o.tokenEnv)
+	if token == "" {
+		return nil, errors.New("the environment variable that --token-env names is not set, or empty: put the access token there")
+	}
+	client, err := agentclient.New(agentclient.Config{
+		HubURL:            o.hub,
+		Workspace:         o.workspace,
+		TokenSource:       oauth2.StaticTokenSource(&oauth2.Token{AccessToken: token}),
+		AllowInsecureHTTP: o.allowInsecureHTTP,
+	}, agentclient.WithTimeout(o.timeout))
+	if refused, ok := errors.AsType[*feedback.Error](err); ok {
+		return nil, errors.New(strings.NewReplacer("Config.HubURL", "--hub", "Config.Workspace", "--workspace").Replace(refused.Feedback.Message))
+	} else if err != nil {
+		return nil, err
+	}
+	var questions []question
+	for _, id := range o.ids {
+		questions = append(questions, question{
+			id:  id,
+			ask: func(ctx context.Context) (*receipt.Receipt, error) { return client.InspectInvocation(ctx, id) },
+		})
+	}
+	return questions, nil
+}

@@ -1,0 +1,395 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/receipt"
+)
+
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
+
+// call runs the program within the test.
+func call(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestPlay(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		golden string
+		args   []string
+	}{
+		{"play.txt", nil},
+		{"play-wide.txt", []string{"--wide"}},
+	} {
+		t.Run(test.golden, func(t *testing.T) {
+			t.Parallel()
+			status, stdout, stderr := call(t, test.args...)
+			if status != cli.OK || stderr != "" {
+				t.Errorf("status %d, stderr %q", status, stderr)
+			}
+			checkSafe(t, stdout)
+			exampletest.Golden(t, test.golden, stdout)
+			for line := range strings.Lines(stdout) {
+				if test.args == nil && screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
+					t.Errorf("too wide: %q", line)
+				}
+			}
+		})
+	}
+}
+
+// checkSafe checks that a terminal gets nothing to obey, and nobody a token.
+func checkSafe(t *testing.T, output string) {
+	t.Helper()
+	for _, r := range output {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			t.Errorf("the output has the character %U", r)
+		}
+	}
+	if strings.Contains(output, "synthetic-") || strings.Contains(output, canary) {
+		t.Error("the output has a token")
+	}
+}
+
+func TestPlayJSON(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := call(t, "--json")
+	if status != cli.OK {
+		t.Errorf("status %d", status)
+	}
+	if !strings.Contains(stderr, "16 before the questions, 16 after") {
+		t.Errorf("no proof on stderr: %q", stderr)
+	}
+	checkSafe(t, stdout)
+	observedAt := regexp.MustCompile(`"observed_at":"[^"]*"`)
+	exampletest.Golden(t, "play.jsonl", observedAt.ReplaceAllString(stdout, `"observed_at":"2026-09-15T00:00:00.000Z"`))
+
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != 22 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, text := range lines {
+		var l struct {
+			Situation string
+			Receipt   json.RawMessage
+			Progress  receipt.Progress
+			Settled   bool
+			Sentence  string
+			Feedback  *struct{ Code feedback.Code }
+			Error     *struct {
+				Schema       string
+				InvocationID string `json:"invocation_id"`
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if l.Error != nil {
+			if l.Receipt != nil || l.Error.Schema != feedback.Schema || len(l.Error.InvocationID) != 64 {
+				t.Errorf("not an error: %s", text)
+			}
+			continue
+		}
+		var unmarshalled receipt.Receipt
+		if err := json.Unmarshal(l.Receipt, &unmarshalled); err != nil {
+			t.Fatalf("%s: %v", l.Situation, err)
+		}
+		parsed, err := receipt.Parse(l.Receipt, receipt.Want{InvocationID: unmarshalled.InvocationID, Workspace: hubtest.DefaultRoute})
+		if err != nil {
+			t.Fatalf("%s: %v", l.Situation, err)
+		}
+		if diff := cmp.Diff(&unmarshalled, parsed); diff != "" {
+			t.Errorf("%s: UnmarshalJSON and Parse differ:\n%s", l.Situation, diff)
+		}
+		if l.Progress != parsed.Progress() || l.Settled != parsed.Settled() || l.Sentence != parsed.Progress().Sentence() {
+			t.Errorf("%s: %s, settled %t, %q", l.Situation, l.Progress, l.Settled, l.Sentence)
+		}
+		if _, unresolved := parsed.Feedback(); unresolved != (l.Feedback != nil) {
+			t.Errorf("%s: feedback %v", l.Situation, l.Feedback)
+		}
+		if l.Situation == "hostile-text" && parsed.Result.Text != "done\x1b[2J\u202egnp.exe\nThe operation was denied." {
+			t.Errorf("the text came back as %q", parsed.Result.Text)
+		}
+	}
+}
+
+func TestPlayIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	if status := run(ctx, nil, &stdout, &stderr); status != cli.Failed || stderr.String() != "inspect: stopped\n" || stdout.Len() != 0 {
+		t.Errorf("status %d, stdout %q, stderr %q", status, &stdout, &stderr)
+	}
+}
+
+type fullDisk struct{}
+
+var errFull = errors.New("no space left")
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+func TestOutputCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"--json"}} {
+		var stderr bytes.Buffer
+		if status := run(t.Context(), args, fullDisk{}, &stderr); status != cli.Failed || !strings.Contains(stderr.String(), errFull.Error()) {
+			t.Errorf("%q: status %d, stderr %q", args, status, &stderr)
+		}
+	}
+}
+
+// running is a Hub that the program is to ask, and the flags for that.
+type running struct {
+	*hubtest.Server
+	session hubtest.Session
+}
+
+const canary = "canary-access-token-0001"
+
+func newRunning(t *testing.T) running {
+	server := hubtest.NewServer(t)
+	t.Setenv("INSPECT_TEST_TOKEN", canary)
+	t.Setenv("INSPECT_TEST_EMPTY", "")
+	return running{server, server.Login(hubtest.Grant{AccessToken: canary})}
+}
+
+func (h running) args(more ...string) []string {
+	return append([]string{"--hub", h.URL, "--token-env", "INSPECT_TEST_TOKEN", "--workspace", hubtest.DefaultRoute}, more...)
+}
+
+func (h running) play(t *testing.T, s situation.Situation) string {
+	t.Helper()
+	if err := s.Play(h.Hub, h.session.ID); err != nil {
+		t.Fatal(err)
+	}
+	return s.InvocationID()
+}
+
+func TestRunningHub(t *testing.T) {
+	hub := newRunning(t)
+	approved, hostile := hub.play(t, situation.Approved), hub.play(t, situation.HostileText)
+	missing := situation.Read.As("missing", "").InvocationID()
+	before := hub.Snapshot()
+
+	status, stdout, stderr := call(t, hub.args(approved, hostile)...)
+	if status != cli.OK || stderr != "" {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	checkSafe(t, stdout)
+	exampletest.Golden(t, "running.txt", stdout)
+
+	// A flag may stand after an id. One that is not answered is a failure.
+	status, stdout, _ = call(t, hub.args(missing, "--wide", approved)...)
+	if status != cli.Failed || !strings.Contains(stdout, "invocation_not_found (404)") || !strings.Contains(stdout, approved) || !strings.Contains(stdout, "1 answered, 1 not.") {
+		t.Errorf("status %d\n%s", status, stdout)
+	}
+	status, stdout, _ = call(t, hub.args("--json", approved, missing)...)
+	if status != cli.Failed || strings.Count(stdout, "\n") != 2 {
+		t.Errorf("status %d\n%s", status, stdout)
+	}
+
+	if hub.Snapshot() != before {
+		t.Error("asking changed something")
+	}
+	requests := hub.Requests()
+	if requests.Receipt != 6 || requests.Total() != requests.Receipt+requests.Capabilities {
+		t.Errorf("requests: %+v", requests)
+	}
+}
+
+func TestTextsOfTheHubArePrintable(t *testing.T) {
+	hub := newRunning(t)
+	hub.Plan(hubtest.RateLimited(1e9, &hubtest.RateLimit{Level: "tool", Count: 1, WindowSec: 1, Source: "\u202e\x1b[31m\r\n\u200b"}))
+	limited, err := hub.Submit(hub.session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hostile := hub.play(t, situation.HostileText)
+	for _, args := range [][]string{{}, {"--wide"}, {"--json"}} {
+		_, stdout, stderr := call(t, hub.args(append(args, limited, hostile)...)...)
+		checkSafe(t, stdout+stderr)
+		if strings.Count(stdout, `\u202e`) != 2 {
+			t.Errorf("%q: the text is not there:\n%s", args, stdout)
+		}
+	}
+}
+
+func TestLongTextsFit(t *testing.T) {
+	hub := newRunning(t)
+	hub.Plan(hubtest.Executed(strings.Repeat("商品", 4000)))
+	id, err := hub.Submit(hub.session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stdout, _ := call(t, hub.args(id)...)
+	for line := range strings.Lines(stdout) {
+		if screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+	_, stdout, _ = call(t, hub.args("--wide", id)...)
+	if !strings.Contains(stdout, strings.Repeat("商品", 4000)) {
+		t.Error("--wide does not show the whole text")
+	}
+}
+
+func TestRunningHubStops(t *testing.T) {
+	hub := newRunning(t)
+	first, second := hub.play(t, situation.Read), hub.play(t, situation.Write)
+	hold := hub.Hold(hubtest.ReceiptRequest, hubtest.AtRequest)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-hold.Arrived()
+		cancel()
+	}()
+	var stdout, stderr bytes.Buffer
+	status := run(ctx, hub.args(first, second), &stdout, &stderr)
+	if status != cli.Failed || !strings.Contains(stdout.String(), "agent_request_cancelled") ||
+		stderr.String() != "inspect: stopped; 1 of 2 operations were not asked about\n" {
+		t.Errorf("status %d, stdout %q, stderr %q", status, &stdout, &stderr)
+	}
+	if got := hub.Requests().Receipt; got != 1 {
+		t.Errorf("%d receipts were asked for", got)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	hub := newRunning(t)
+	id := hub.play(t, situation.Read)
+	hub.Hold(hubtest.CapabilitiesRequest, hubtest.AtRequest)
+	status, stdout, _ := call(t, hub.args("--timeout", "30ms", id)...)
+	if status != cli.Failed || !strings.Contains(stdout, "agent_request_timeout") {
+		t.Errorf("status %d\n%s", status, stdout)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	hub := newRunning(t)
+	id := situation.Read.InvocationID()
+	for _, test := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown flag", []string{"--token", canary}, "there is no flag --token"},
+		{"argument without a Hub", []string{id}, "no --hub"},
+		{"token-env without a Hub", []string{"--token-env", "INSPECT_TEST_TOKEN"}, "--token-env goes with --hub"},
+		{"workspace without a Hub", []string{"--workspace", "w1"}, "--workspace goes with --hub"},
+		{"insecure without a Hub", []string{"--allow-insecure-http"}, "--allow-insecure-http goes with --hub"},
+		{"no token-env", []string{"--hub", hub.URL, "--workspace", "w1", id}, "--token-env is missing"},
+		{"no workspace", []string{"--hub", hub.URL, "--token-env", "INSPECT_TEST_TOKEN", id}, "--workspace is missing"},
+		{"no id", hub.args(), "no invocation id"},
+		{"bad id", hub.args(id, canary), "argument 2 is not an invocation id"},
+		{"id with a newline", hub.args(id + "\n"), "argument 1 is not an invocation id"},
+		{"capital id", hub.args(strings.ToUpper(id)), "argument 1 is not an invocation id"},
+		{"token in place of its name", hub.args("--token-env", canary, id), "takes the name of an environment variable"},
+		{"empty variable", hub.args("--token-env", "INSPECT_TEST_EMPTY", id), "is not set, or empty"},
+		{"unset variable", hub.args("--token-env", "INSPECT_TEST_UNSET", id), "is not set, or empty"},
+		{"bad Hub", hub.args("--hub", "https://user:"+canary+"@hub.example.com", id), "--hub "},
+		{"empty Hub", hub.args("--hub", "", id), "--hub "},
+		{"plain http elsewhere", hub.args("--hub", "http://hub.example.com", id), "--hub "},
+		{"bad workspace", hub.args("--workspace", "auto", id), "--workspace is not a workspace"},
+		{"timeout of nothing", hub.args("--timeout", "0s", id), "--timeout"},
+		{"negative timeout", hub.args("--timeout", "-1s", id), "--timeout"},
+		{"timeout that is none", hub.args("--timeout", canary, id), "--timeout"},
+	} {
+		status, stdout, stderr := call(t, test.args...)
+		if status != cli.Usage || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", test.name, status, stdout, stderr)
+		}
+		if strings.Contains(stderr, canary) {
+			t.Errorf("%s: the token is repeated: %q", test.name, stderr)
+		}
+	}
+	if total := hub.Requests().Total(); total != 0 {
+		t.Errorf("%d requests were sent", total)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := call(t, "-h")
+	if status != cli.OK || stderr != "" {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	for _, flag := range []string{"--hub", "--token-env", "--workspace", "--allow-insecure-http", "--timeout", "--wide", "--json"} {
+		if !strings.Contains(stdout, flag) {
+			t.Errorf("the help does not have %s", flag)
+		}
+	}
+	for line := range strings.Lines(stdout) {
+		if screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+}
+
+// leave is what no advice may say: that an operation may be sent once more.
+var leave = regexp.MustCompile(`(?i)\b(retry|resend|re-send|resubmit|repeat|submit|invoke|re-run|rerun|replace)`)
+
+func TestAdviceIsNoLeaveToSendAgain(t *testing.T) {
+	t.Parallel()
+	_, stdout, _ := call(t)
+	for line := range strings.Lines(stdout) {
+		if advice, ok := strings.CutPrefix(line, "host may"); ok {
+			if leave.MatchString(advice) || strings.Contains(advice, "send") && !strings.Contains(advice, "Never send it again.") {
+				t.Errorf("advice: %q", advice)
+			}
+		}
+	}
+	// The actions that the play does not come to.
+	for _, event := range []feedback.Event{feedback.BadArgument, feedback.Cancelled, feedback.TimedOut, feedback.StoreFailed} {
+		advice := answer{failure: feedback.NewError(feedback.Failure{Event: event})}.hostMay()
+		if advice == "" || leave.MatchString(advice) || strings.Contains(advice, "send") {
+			t.Errorf("event %d: %q", event, advice)
+		}
+	}
+	later := answer{failure: feedback.NewError(feedback.Failure{Status: 503, Step: feedback.Receipt, HubCode: feedback.CodeHubPaused, RetryAfter: 90e9})}.hostMay()
+	if later != "ask this question again, in 1m30s." {
+		t.Errorf("after a Retry-After: %q", later)
+	}
+}
+
+func TestPlayNoticesAnotherEnd(t *testing.T) {
+	t.Parallel()
+	out := &output{Writer: bufio.NewWriter(io.Discard), options: options{}}
+	err := askAll(t.Context(), []question{{
+		id: situation.Read.InvocationID(), name: "read", want: "executed",
+		ask: func(context.Context) (*receipt.Receipt, error) {
+			return nil, feedback.NewError(feedback.Failure{Event: feedback.ConnectionLost})
+		},
+	}}, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := surprise(out.surprises); err == nil || !strings.Contains(err.Error(), "read became agent_transport_unavailable, and executed was played") {
+		t.Errorf("surprise: %v", err)
+	}
+	before := []hubtest.Snapshot{{BusinessOperations: 1}}
+	after := []hubtest.Snapshot{{BusinessOperations: 2}}
+	if err := new(play).prove(before, after, io.Discard); err == nil {
+		t.Error("a business operation more is not noticed")
+	}
+}
