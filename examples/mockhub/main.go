@@ -1,0 +1,142 @@
+// Mockhub serves a Hub in memory on 127.0.0.1, for trying a host, curl or
+// examples/inspect against it. It has a few operations in different situations,
+// and forgets everything when it stops.
+//
+//	go run ./examples/mockhub
+//
+// It prints its address and how to ask it. Only this machine reaches it, and
+// no web page does: requests for another host name or from another site are
+// refused.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
+)
+
+// defaultPort is one that little else uses. It lies outside the ranges of
+// ephemeral ports, and of the ports that registries take as locks.
+const defaultPort = 7342
+
+var help = fmt.Sprintf(`Mockhub serves a Hub in memory on 127.0.0.1, with a few operations to ask about.
+
+  mockhub [--port N]
+
+  --port N      the port to listen on (%d); 0 takes any that is free
+  -h, --help    this
+
+It prints how to ask it. Exit status: 0 it was stopped with Ctrl-C, 1 it could not serve,
+2 the command line makes no sense.
+`, defaultPort)
+
+func main() {
+	cli.Main(func(ctx context.Context) int { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := cli.NewFlags("mockhub")
+	port := flags.Int("port", defaultPort, "")
+	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
+	switch {
+	case !goOn:
+		return status
+	case len(rest) > 0:
+		return cli.Complain(flags, stderr, "it takes no argument")
+	case *port < 0 || *port > 65535:
+		return cli.Complain(flags, stderr, "--port is not one: it is from 0 to 65535")
+	}
+	fail := func(what string) int {
+		fmt.Fprintln(stderr, "mockhub:", what)
+		return cli.Failed
+	}
+
+	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(*port)))
+	if err != nil {
+		return fail(fmt.Sprintf("port %d of 127.0.0.1 cannot be had (in use?); choose another with --port, or 0 for any", *port))
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	world, err := seed()
+	if err != nil {
+		listener.Close()
+		return fail(err.Error())
+	}
+	before := world.hub.BusinessOperations()
+
+	server := &http.Server{
+		Handler:                      guard{port: address.Port, next: world.hub},
+		ReadHeaderTimeout:            10 * time.Second,
+		DisableGeneralOptionsHandler: true,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	if err := world.print(stdout, "http://"+address.String()); err != nil {
+		err = fmt.Errorf("what to do cannot be printed: %w", err)
+		failed <- err
+	}
+
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	world.hub.Close() // ends what still waits for an answer
+	server.Close()
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fail(err.Error())
+	}
+	requests := world.hub.Requests()
+	fmt.Fprintf(stdout, "\nStopped. It was asked for %d receipts. Business operations: %d when it started, %d at the end.\n",
+		requests.Receipt, before, world.hub.BusinessOperations())
+	return cli.OK
+}
+
+// The sessions. Their tokens are the same in every run, and can be taken for
+// nothing real.
+const (
+	token        = "synthetic-access-alice"
+	otherToken   = "synthetic-access-bob"
+	revokedToken = "synthetic-access-carol"
+	// aLongTime is how long they are good: nobody renews them here.
+	aLongTime = 365 * 24 * time.Hour
+)
+
+// A world is a Hub with operations that were sent to it.
+type world struct {
+	hub        *hubtest.Hub
+	operations []situation.Situation
+}
+
+func seed() (*world, error) {
+	w := &world{
+		hub: hubtest.New(hubtest.WithLifetimes(aLongTime, 2*aLongTime)),
+		operations: []situation.Situation{
+			situation.Read, situation.Write, situation.Awaiting, situation.Approved, situation.BusinessRejected,
+			situation.InFlight, situation.AnswerLost, situation.RecordDamaged,
+		},
+	}
+	login := func(name, token string) hubtest.Session {
+		return w.hub.Login(hubtest.Grant{
+			SessionID: situation.UUID("session", name), AccessToken: token, RefreshToken: "synthetic-refresh-" + name,
+		})
+	}
+	alice := login("alice", token)
+	login("bob", otherToken)
+	w.hub.Revoke(login("carol", revokedToken).ID)
+	for _, operation := range w.operations {
+		if err := operation.Play(w.hub, alice.ID); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}

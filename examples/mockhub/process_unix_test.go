@@ -1,0 +1,107 @@
+//go:build unix
+
+package main
+
+import (
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
+)
+
+// TestPrintedCommands has a shell run what the program prints. Without curl,
+// TestPrintedRequests is what there is of those commands.
+func TestPrintedCommands(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, noCurl := exec.LookPath("curl")
+	exports := ""
+	var answers []string
+	inspected := false
+	for _, command := range commands(s.printed) {
+		if strings.HasPrefix(command, "export ") {
+			exports += command + "\n"
+			continue
+		}
+		curl := strings.HasPrefix(command, "curl ")
+		if curl && noCurl != nil {
+			continue
+		}
+		shell := exec.CommandContext(t.Context(), "sh", "-c", exports+command)
+		shell.Dir = "../.." // the folder of the module
+		var stderr strings.Builder
+		shell.Stderr = &stderr
+		output, err := shell.Output()
+		if curl {
+			if err != nil {
+				t.Errorf("%s\n%v\n%s", command, err, &stderr)
+			}
+			answers = append(answers, string(output))
+			continue
+		}
+		// One of the operations has a damaged record: examples/inspect shows
+		// all and fails.
+		inspected = true
+		if err == nil || !strings.Contains(string(output), "8 operations were asked about: 7 answered, 1 not.") {
+			t.Errorf("%s\n%v\n%s%s", command, err, output, &stderr)
+		}
+	}
+	if !inspected {
+		t.Error("there is no command with examples/inspect")
+	}
+	if noCurl == nil {
+		checkAnswers(t, answers)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			p := exampletest.Start(t, "--port", "0")
+			first := p.ReadUntil(t, "A mock Hub is at ")
+			url := strings.TrimSuffix(strings.Fields(first)[5], ",")
+
+			// Somebody waits for an operation in flight.
+			answered := make(chan error, 1)
+			body := `{"invocation_id":"` + situation.InFlight.InvocationID() + `","route":"` + hubtest.DefaultRoute + `","tool":"` + hubtest.WriteTool + `"}`
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/agent-api/v1/tool-invocations", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+token)
+			written := make(chan struct{})
+			request = request.WithContext(httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
+				WroteRequest: func(httptrace.WroteRequestInfo) { close(written) },
+			}))
+			go func() {
+				response, err := http.DefaultClient.Do(request)
+				if err == nil {
+					response.Body.Close()
+				}
+				answered <- err
+			}()
+			<-written
+
+			if err := p.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			output, status := p.Rest(t)
+			if status != cli.OK || p.Errors.Len() > 0 || !strings.Contains(output, "Stopped.") {
+				t.Errorf("status %d, stdout %q, stderr %q", status, output, &p.Errors)
+			}
+			if err := <-answered; err == nil {
+				t.Error("an operation in flight was answered")
+			}
+		})
+	}
+}
