@@ -1,0 +1,385 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/receipt"
+)
+
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
+
+// TestStory runs the host as real processes, and kills one.
+func TestStory(t *testing.T) {
+	exampletest.AsProgram(t)
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), nil, nil, &stdout, &stderr); status != cli.OK || stderr.Len() > 0 {
+		t.Errorf("status %d, stderr %q", status, &stderr)
+	}
+	output := stdout.String()
+	exampletest.Golden(t, "story.txt", output)
+	checkNoToken(t, output)
+	checkNoLeave(t, output)
+	for line := range strings.Lines(output) {
+		if screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+}
+
+func checkNoToken(t *testing.T, text string) {
+	t.Helper()
+	if strings.Contains(text, "synthetic-access-") || strings.Contains(text, "synthetic-refresh-") {
+		t.Errorf("there is a token in %q", text)
+	}
+}
+
+// leave is what a model must never be told: that it may send once more.
+var leave = regexp.MustCompile(`(?i)\b(retry|try again|resend|re-send|send (it )?again|resubmit|repeat|may be sent|not happen(ed)?\.)`)
+
+func checkNoLeave(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if leave.MatchString(line) {
+			t.Errorf("a model is told: %q", line)
+		}
+	}
+}
+
+func TestStoryIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stderr bytes.Buffer
+	if status := run(ctx, nil, nil, io.Discard, &stderr); status != cli.Failed || stderr.String() != "agenthost: stopped\n" {
+		t.Errorf("status %d, stderr %q", status, &stderr)
+	}
+}
+
+// A site is a Hub, a login in it, and a file for the host.
+type site struct {
+	*hubtest.Server
+	session hubtest.Session
+	login   []byte
+	file    string
+}
+
+func newSite(t *testing.T) site {
+	t.Helper()
+	server := hubtest.NewServer(t)
+	s := site{Server: server, session: server.Login(hubtest.Grant{}), file: filepath.Join(t.TempDir(), "operations.json")}
+	s.login = encoded(t, server, s.session)
+	return s
+}
+
+func encoded(t *testing.T, server *hubtest.Server, session hubtest.Session) []byte {
+	t.Helper()
+	login, err := encode(server, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return login
+}
+
+// call runs a command of the host within the test.
+func (s site) call(t *testing.T, command string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), []string{command, "--file", s.file}, bytes.NewReader(s.login), &out, &errs)
+	checkNoToken(t, out.String()+errs.String())
+	checkNoLeave(t, out.String())
+	return status, out.String(), errs.String()
+}
+
+func (s site) journal(t *testing.T) *journal {
+	t.Helper()
+	j, err := openJournal(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func TestSendAndReport(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	if status, _, stderr := s.call(t, "send"); status != cli.OK || stderr != "" {
+		t.Fatalf("status %d, stderr %q", status, stderr)
+	}
+	j := s.journal(t)
+	if len(j.open()) != len(tasks) {
+		t.Errorf("%d operations are open after they were sent", len(j.open()))
+	}
+	for i, o := range j.operations {
+		if o.Original.Tool != tasks[i].tool || o.Original.ExpectedBinding.SessionID != s.session.ID || o.Original.AgentRunID == "" {
+			t.Errorf("kept %+v", o.Original)
+		}
+	}
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkNoToken(t, string(text))
+
+	before, requests := s.Snapshot(), s.Requests()
+	status, stdout, stderr := s.call(t, "report")
+	if status != cli.OK || stderr != "" {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	for _, want := range []string{
+		"3 of 3 operations are open",
+		"publish the spring catalogue: awaiting_approval, stays open",
+		"set the price of the blue mug: executed, closed",
+		"set the stock of the red mug: executed, closed",
+	} {
+		if !strings.Contains(stdout, want+"\n") {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if now := s.Requests(); s.Snapshot() != before || now.Submit != requests.Submit || now.Resume+now.Other != 0 {
+		t.Errorf("reporting did something: %+v", now)
+	}
+
+	// What is closed is not asked about any more.
+	if _, stdout, _ := s.call(t, "report"); !strings.Contains(stdout, "1 of 3 operations are open\n") {
+		t.Errorf("the second time:\n%s", stdout)
+	}
+	// Sending more keeps what is there.
+	if status, _, _ := s.call(t, "send"); status != cli.OK || len(s.journal(t).operations) != 6 {
+		t.Errorf("status %d, %d operations", status, len(s.journal(t).operations))
+	}
+}
+
+func TestSavedBeforeSent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	hold := s.Hold(hubtest.SubmitRequest, hubtest.AtRequest)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	var stderr bytes.Buffer
+	go func() {
+		ended <- run(ctx, []string{"send", "--file", s.file}, bytes.NewReader(s.login), io.Discard, &stderr)
+	}()
+	<-hold.Arrived()
+	if j := s.journal(t); len(j.operations) != 1 || !j.operations[0].Open {
+		t.Errorf("when the request arrives the file has %+v", j.operations)
+	}
+	cancel()
+	if status := <-ended; status != cli.Failed || stderr.String() != "agenthost: stopped\n" {
+		t.Errorf("status %d, stderr %q", status, &stderr)
+	}
+	if len(s.journal(t).open()) != 1 {
+		t.Error("the operation is not open any more")
+	}
+}
+
+func TestReportUnderTrouble(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		trouble func(t *testing.T, s *site)
+		code    feedback.Code
+	}{
+		{"revoked", func(_ *testing.T, s *site) { s.Revoke(s.session.ID) }, feedback.CodeAgentAuthorizationUnavailable},
+		{"another login", func(t *testing.T, s *site) { s.login = encoded(t, s.Server, s.Login(hubtest.Grant{})) }, feedback.CodeAgentBindingChanged},
+		{"older Hub", func(_ *testing.T, s *site) { s.SetInspection(hubtest.InspectionAbsent) }, feedback.CodeAgentSchemaUnsupported},
+		{"record damaged", func(t *testing.T, s *site) {
+			for _, o := range s.journal(t).operations {
+				if err := s.Damage(o.Original.InvocationID, hubtest.DamageJob); err != nil {
+					t.Error(err)
+				}
+			}
+		}, feedback.CodeInvocationRecordInvalid},
+		{"another tool than the host recorded", func(t *testing.T, s *site) {
+			j := s.journal(t)
+			for i := range j.operations {
+				j.operations[i].Original.Tool = "another_tool"
+			}
+			if err := j.save(); err != nil {
+				t.Error(err)
+			}
+		}, feedback.CodeAgentInvalidResponse},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.call(t, "send")
+			test.trouble(t, &s)
+			before := s.Requests().Submit
+			status, stdout, stderr := s.call(t, "report")
+			if status != cli.OK || stderr != "" || strings.Count(stdout, "no answer, "+string(test.code)+", stays open\n") != 3 {
+				t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
+			}
+			if len(s.journal(t).open()) != 3 || s.Requests().Submit != before {
+				t.Error("an operation was closed, or sent")
+			}
+		})
+	}
+}
+
+func TestForModel(t *testing.T) {
+	t.Parallel()
+	for _, event := range []feedback.Event{feedback.BadArgument, feedback.Cancelled, feedback.TimedOut, feedback.BindingChanged,
+		feedback.NoAuthorization, feedback.StoreFailed, feedback.ConnectionLost} {
+		failure := feedback.NewError(feedback.Failure{Event: event})
+		said := forModel(nil, failure)
+		if said != failure.Feedback.Message || said == "" {
+			t.Errorf("event %d: %q", event, said)
+		}
+		checkNoLeave(t, said)
+	}
+	if said := forModel(new(receipt.Receipt), nil); said != receipt.ProgressUnresolved.Sentence() {
+		t.Errorf("a receipt that says nothing: %q", said)
+	}
+}
+
+func TestDamagedFile(t *testing.T) {
+	t.Parallel()
+	whole := newSite(t)
+	whole.call(t, "send")
+	good, err := os.ReadFile(whole.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doubled journalFile
+	if err := json.Unmarshal(good, &doubled); err != nil {
+		t.Fatal(err)
+	}
+	doubled.Operations = append(doubled.Operations, doubled.Operations[0])
+	twice, err := json.Marshal(doubled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"empty":              "",
+		"cut off":            string(good[:len(good)/2]),
+		"nulls":              strings.Repeat("\x00", 100),
+		"something after it": string(good) + "{}",
+		"another version":    strings.Replace(string(good), `"version": 1`, `"version": 2`, 1),
+		"unknown member":     strings.Replace(string(good), `"version": 1`, `"version": 1, "more": 1`, 1),
+		"no ids":             strings.ReplaceAll(string(good), `"invocation_id"`, `"tool"`),
+		"an id twice":        string(twice),
+		"control characters": "{\x1b[2J",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			if err := os.WriteFile(s.file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range []string{"send", "report"} {
+				status, stdout, stderr := s.call(t, command)
+				if status != cli.Failed || stdout != "" || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "\x1b") ||
+					!strings.Contains(stderr, "damaged") || !strings.Contains(stderr, "left as it is") {
+					t.Errorf("%s: status %d, stdout %q, stderr %q", command, status, stdout, stderr)
+				}
+			}
+			if left, err := os.ReadFile(s.file); err != nil || string(left) != content {
+				t.Errorf("the file is now %q, %v", left, err)
+			}
+			if total := s.Requests().Total(); total != 0 {
+				t.Errorf("%d requests were sent", total)
+			}
+		})
+	}
+}
+
+func TestFile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	if status, _, stderr := s.call(t, "report"); status != cli.Failed || !strings.Contains(stderr, "cannot be read") {
+		t.Errorf("a file that is not there: status %d, stderr %q", status, stderr)
+	}
+	s.call(t, "send")
+	s.call(t, "report")
+	entries, err := os.ReadDir(filepath.Dir(s.file))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the folder has %v, %v", entries, err)
+	}
+	info, err := os.Stat(s.file)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+
+	j := s.journal(t)
+	if err := j.save(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(j.operations, s.journal(t).operations); diff != "" {
+		t.Errorf("what was saved is not what is read:\n%s", diff)
+	}
+	s.file = filepath.Join(t.TempDir(), "nowhere", "operations.json")
+	if status, stdout, stderr := s.call(t, "send"); status != cli.Failed || stdout != "" || !strings.Contains(stderr, "cannot be saved") {
+		t.Errorf("a folder that is not there: status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	if got := s.Requests().Submit; got != 3 {
+		t.Errorf("%d operations were sent, and one of them could not be saved", got)
+	}
+}
+
+func TestReplaceFileLeavesTheOldOne(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "folder")
+	if err := os.MkdirAll(filepath.Join(path, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// A folder that is not empty cannot be replaced by a file.
+	if err := replaceFile(path, []byte("new")); err == nil {
+		t.Error("it was replaced")
+	}
+	left, err := fs.Glob(os.DirFS(filepath.Dir(path)), "*")
+	if err != nil || len(left) != 1 {
+		t.Errorf("there is %q, %v", left, err)
+	}
+}
+
+func TestNoLogin(t *testing.T) {
+	t.Parallel()
+	for _, login := range []string{"", "{}", `{"access_token":"synthetic-access-1"}`, strings.Repeat("x", 1<<20)} {
+		s := newSite(t)
+		s.login = []byte(login)
+		if status, stdout, stderr := s.call(t, "send"); status != cli.Failed || stdout != "" || !strings.Contains(stderr, "no login on stdin") {
+			t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--nope"}, "there is no flag --nope"},
+		{[]string{"x"}, "no command of this name"},
+		{[]string{"send"}, "--file is missing"},
+		{[]string{"report", "--file="}, "--file is missing"},
+		{[]string{"--file", "f"}, "--file goes with send or report"},
+		{[]string{"send", "--file", "f", "x"}, "an argument too many"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := run(t.Context(), test.args, nil, &stdout, &stderr); status != cli.Usage || stdout.Len() > 0 ||
+			!strings.Contains(stderr.String(), test.want) || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", test.args, status, &stdout, &stderr)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"-h"}, nil, &stdout, &stderr); status != cli.OK || stderr.Len() > 0 || !strings.Contains(stdout.String(), "agenthost report --file F") {
+		t.Errorf("help: status %d, stdout %q, stderr %q", status, &stdout, &stderr)
+	}
+}

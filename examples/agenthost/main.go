@@ -1,0 +1,89 @@
+// Agenthost is a small agent host that is killed right after it has sent an
+// operation, starts again, and finds out what became of it without sending
+// anything a second time.
+//
+//	go run ./examples/agenthost
+//
+// That plays the whole story at a mock Hub: the host runs twice, as a process
+// of its own, and is killed with SIGKILL in between. What makes it work is in
+// three places:
+//
+//   - host.go: the host captures the original and saves it before it sends.
+//   - journal.go: the file that survives, written so that it is always whole.
+//   - report.go: after the restart each open operation is inspected, and what a
+//     model gets to hear is a sentence about evidence.
+//
+// The two halves of the host can also be run by hand, as "agenthost send" and
+// "agenthost report"; -h says how.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/receipt"
+)
+
+const help = `Agenthost is a small agent host that is killed, and afterwards learns what became of its operations.
+
+  agenthost                         play the story at a mock Hub
+  agenthost send --file F           send the host's operations, keeping them in F
+  agenthost report --file F         ask about every operation that is open in F; sends none
+
+  --file F      a JSON file for the operations, for one host at a time
+  -h, --help    this
+
+"send" and "report" read their login from stdin: a credential file as package registry writes it
+(schema_version, base_url, client_app_id, route, session_id, the tokens and when they expire), so
+that no token stands on a command line.
+
+Exit status: 0 it is done, 1 it failed or was stopped, 2 the command line makes no sense.
+`
+
+func main() {
+	cli.Main(func(ctx context.Context) int { return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) })
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := cli.NewFlags("agenthost")
+	file := flags.String("file", "", "")
+	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
+	if !goOn {
+		return status
+	}
+	command := ""
+	if len(rest) > 0 {
+		command, rest = rest[0], rest[1:]
+	}
+
+	var err error
+	switch {
+	case len(rest) > 0:
+		return cli.Complain(flags, stderr, "there is an argument too many")
+	case command == "" && *file != "":
+		return cli.Complain(flags, stderr, "--file goes with send or report, which is missing")
+	case command == "":
+		err = story(ctx, stdout)
+	case command != "send" && command != "report":
+		return cli.Complain(flags, stderr, "there is no command of this name: it is send or report")
+	case *file == "":
+		return cli.Complain(flags, stderr, "--file is missing: where the operations are kept")
+	case command == "send":
+		err = send(ctx, *file, stdin, stdout)
+	default:
+		err = report(ctx, *file, stdin, stdout)
+	}
+	switch {
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		fmt.Fprintln(stderr, "agenthost: stopped")
+		return cli.Failed
+	case err != nil:
+		fmt.Fprintln(stderr, "agenthost:", receipt.Printable(err.Error()))
+		return cli.Failed
+	}
+	return cli.OK
+}

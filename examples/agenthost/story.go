@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// story plays a Hub, a person, and the fate of the host, which runs as a
+// process of its own.
+func story(ctx context.Context, stdout io.Writer) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // with it ends whatever process is left
+	out := &teller{to: stdout}
+	folder, err := os.MkdirTemp("", "agenthost-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	file := filepath.Join(folder, "operations.json")
+
+	hub := hubtest.New()
+	defer hub.Close()
+	server := hub.Start()
+	login, err := encode(server, hub.Login(hubtest.Grant{}))
+	if err != nil {
+		return err
+	}
+	// The business system takes its time, and the network has its ways: the
+	// second operation never reaches the Hub.
+	working, done := make(chan struct{}), make(chan struct{})
+	hub.EditRoute(hubtest.DefaultRoute, func(r *hubtest.Route) {
+		r.Tools[hubtest.WriteTool] = hubtest.Tool{Run: func(ctx context.Context, _ hubtest.Operation) hubtest.Outcome {
+			close(working)
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+			return hubtest.Executed(`{"stock":40}`)
+		}}
+	})
+	hub.Inject(hubtest.Fault{On: hubtest.SubmitRequest, Skip: 1, Drop: hubtest.DropRequest})
+
+	out.scene("A host sends three operations. It saves each one before.")
+	first, err := start(ctx, out, login, "send", "--file", file)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-working:
+	case err := <-first.exited:
+		return errors.Join(errors.New("the host ended too early"), err)
+	}
+
+	if err := first.Process.Kill(); err != nil {
+		return err
+	}
+	<-first.exited
+	out.scene("The host is killed (SIGKILL) while the business system works on the third.")
+	out.say("exit status of the host: %v", first.ProcessState)
+
+	out.scene("Nobody looks. A person approves the first, and the third is done.")
+	journal, err := openJournal(file)
+	if err != nil {
+		return err
+	}
+	if len(journal.operations) != len(tasks) {
+		return fmt.Errorf("the file holds %d operations, not %d", len(journal.operations), len(tasks))
+	}
+	if err := hub.Approve(journal.operations[0].Original.InvocationID); err != nil {
+		return err
+	}
+	close(done)
+	if err := finished(ctx, hub, journal.operations[2].Original.InvocationID); err != nil {
+		return err
+	}
+	out.say("operations.json holds %d operations, %d of them open", len(journal.operations), len(journal.open()))
+	performed, requests := hub.BusinessOperations(), hub.Requests()
+
+	out.scene("The host starts again, and asks about every open operation.")
+	second, err := start(ctx, out, login, "report", "--file", file)
+	if err != nil {
+		return err
+	}
+	if err := <-second.exited; err != nil {
+		return fmt.Errorf("the host failed: %w", err)
+	}
+
+	out.scene("What that did.")
+	now := hub.Requests()
+	submits, resumes := now.Submit-requests.Submit, now.Resume-requests.Resume
+	out.say("requests of the second run: %d negotiations, %d receipts, %d submits, %d resumes",
+		now.Capabilities-requests.Capabilities, now.Receipt-requests.Receipt, submits, resumes)
+	out.say("business operations performed: %d when the host was killed, %d now", performed, hub.BusinessOperations())
+	if performed != 1 || hub.BusinessOperations() != 1 || submits+resumes != 0 {
+		return errors.New("that should have been one business operation, and nothing sent by the second run")
+	}
+	return out.err
+}
+
+// encode gives a login in the form in which it goes to the host, through a
+// pipe: no token stands on a command line, in the environment or in a file.
+func encode(server *hubtest.Server, session hubtest.Session) ([]byte, error) {
+	return registry.EncodeCredentials(registry.Credentials{
+		HubURL:           server.URL,
+		ClientAppID:      session.ClientID,
+		Workspace:        hubtest.DefaultRoute,
+		SessionID:        session.ID,
+		AccessToken:      registry.NewSecret(session.AccessToken),
+		RefreshToken:     registry.NewSecret(session.RefreshToken),
+		AccessExpiresAt:  session.AccessExpiresAt,
+		RefreshExpiresAt: session.RefreshExpiresAt,
+	})
+}
+
+// finished waits until nothing works on an operation any more.
+func finished(ctx context.Context, hub *hubtest.Hub, id string) error {
+	for {
+		changed := hub.Changed()
+		if r, _ := hub.Record(id); r.Job.Status == hubtest.JobFinished {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// A process is this program once more.
+type process struct {
+	*exec.Cmd
+	exited chan error // has how it ended, once what it printed has been told
+}
+
+// start runs this program as a process of its own, which ends with ctx.
+func start(ctx context.Context, out *teller, stdin []byte, args ...string) (*process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{exec.CommandContext(ctx, program, args...), make(chan error, 1)}
+	p.Stdin = bytes.NewReader(stdin)
+	lines := &indented{out: out}
+	p.Stdout, p.Stderr = lines, lines
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	go func() { p.exited <- p.Wait() }()
+	return p, nil
+}
+
+// A teller prints the story.
+type teller struct {
+	to     io.Writer
+	scenes int
+	err    error // the first that printing met
+}
+
+func (t *teller) scene(title string) {
+	t.scenes++
+	t.print(fmt.Sprintf("\n%d. %s\n\n", t.scenes, title))
+}
+
+func (t *teller) say(format string, args ...any) {
+	t.print("   " + fmt.Sprintf(format, args...) + "\n")
+}
+
+func (t *teller) print(text string) {
+	if _, err := io.WriteString(t.to, text); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+// indented tells what a process prints, line by line.
+type indented struct {
+	out  *teller
+	rest []byte
+}
+
+func (i *indented) Write(text []byte) (int, error) {
+	i.rest = append(i.rest, text...)
+	for {
+		line, rest, whole := bytes.Cut(i.rest, []byte("\n"))
+		if !whole {
+			return len(text), nil
+		}
+		if i.rest = rest; len(line) == 0 {
+			i.out.print("   |\n")
+		} else {
+			i.out.print("   | " + string(line) + "\n")
+		}
+	}
+}
