@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/receipt"
@@ -49,7 +48,7 @@ func afterFailure(failure *feedback.Error) string {
 		case !f.Retryable:
 			return "keep the identifiers and have an operator look at the original."
 		case failure.RetryAfter > 0:
-			return fmt.Sprintf("ask this question again, in %s.", failure.RetryAfter.Round(time.Second))
+			return fmt.Sprintf("ask this question again, in %.0f seconds.", failure.RetryAfter.Seconds())
 		}
 		return "ask this question again, not too soon."
 	case feedback.NextRestoreScope:

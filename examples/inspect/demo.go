@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
@@ -131,9 +132,14 @@ func (p *play) act() {
 	p.send(older, situation.Write.As("older-hub", "An older Hub, which has no inspection. Nothing else is tried."), feedback.CodeAgentSchemaUnsupported)
 	older.hub.SetInspection(hubtest.InspectionAbsent)
 
-	down := p.login(p.hub())
-	p.send(down, situation.Write.As("hub-down", "The Hub was switched off."), feedback.CodeAgentTransportUnavailable)
-	down.hub.Close()
+	busy := p.login(p.hub())
+	p.send(busy, situation.Write.As("gateway", "A gateway in front of the Hub says 503, and to come back in a minute."), feedback.CodeAgentTransportUnavailable)
+	busy.hub.Inject(hubtest.Fault{
+		Times:  -1,
+		Status: http.StatusServiceUnavailable,
+		Header: http.Header{"Retry-After": {"60"}, "Content-Type": {"text/plain"}},
+		Body:   []byte("busy"),
+	})
 }
 
 func (p *play) close() {

@@ -367,7 +367,7 @@ func TestAdviceIsNoLeaveToSendAgain(t *testing.T) {
 		}
 	}
 	later := answer{failure: feedback.NewError(feedback.Failure{Status: 503, Step: feedback.Receipt, HubCode: feedback.CodeHubPaused, RetryAfter: 90e9})}.hostMay()
-	if later != "ask this question again, in 1m30s." {
+	if later != "ask this question again, in 90 seconds." {
 		t.Errorf("after a Retry-After: %q", later)
 	}
 }
