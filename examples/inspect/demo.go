@@ -228,12 +228,12 @@ func (p *play) snapshots() (all []hubtest.Snapshot) {
 // prove compares the Hubs before and after the questions.
 func (p *play) prove(before, after []hubtest.Snapshot, w io.Writer) error {
 	var performed [2]int
-	equal := "equal before and after"
+	stored, same := "equal before and after", true
 	for i := range before {
 		performed[0] += before[i].BusinessOperations
 		performed[1] += after[i].BusinessOperations
 		if before[i] != after[i] {
-			equal = "NOT equal before and after"
+			stored, same = "NOT equal before and after", false
 		}
 	}
 	var sent hubtest.Counts
@@ -246,15 +246,20 @@ func (p *play) prove(before, after []hubtest.Snapshot, w io.Writer) error {
 		sent.Resume += c.Resume
 		sent.Other += c.Other
 	}
+	changed := performed[0] != performed[1] || !same || sent.Submit+sent.Resume+sent.Other != 0
+	verdict := "ASKING CHANGED NOTHING"
+	if changed {
+		verdict = "ASKING CHANGED SOMETHING"
+	}
 	fmt.Fprintf(w, `
-ASKING CHANGED NOTHING
+%s
 
   business operations performed     %d before the questions, %d after
   what the Hubs have stored         %s
   what the questions were           %d negotiations, %d receipts, %d renewals of a token
   what they were not                %d submits, %d resumes, %d other requests
-`, performed[0], performed[1], equal, sent.Capabilities, sent.Receipt, sent.Refresh, sent.Submit, sent.Resume, sent.Other)
-	if performed[0] != performed[1] || equal[0] == 'N' || sent.Submit+sent.Resume+sent.Other != 0 {
+`, verdict, performed[0], performed[1], stored, sent.Capabilities, sent.Receipt, sent.Refresh, sent.Submit, sent.Resume, sent.Other)
+	if changed {
 		return errors.New("asking changed something")
 	}
 	return nil

@@ -389,7 +389,8 @@ func TestPlayNoticesAnotherEnd(t *testing.T) {
 	}
 	before := []hubtest.Snapshot{{BusinessOperations: 1}}
 	after := []hubtest.Snapshot{{BusinessOperations: 2}}
-	if err := new(play).prove(before, after, io.Discard); err == nil {
-		t.Error("a business operation more is not noticed")
+	var proof bytes.Buffer
+	if err := new(play).prove(before, after, &proof); err == nil || !strings.Contains(proof.String(), "ASKING CHANGED SOMETHING") {
+		t.Errorf("a business operation more is not noticed:\n%s", &proof)
 	}
 }
