@@ -40,7 +40,11 @@ func (c *BailingHubAgentClient) begin(ctx context.Context, invocationID string) 
 		return nil, invalid("The context is nil.")
 	}
 	i := &inspection{client: c, id: invocationID, start: time.Now(), caller: ctx, retries: c.settings.MaxRetries}
-	i.ctx, i.cancel = context.WithTimeout(ctx, c.settings.Timeout)
+	if c.settings.Shared != nil { // whose owner keeps the time limit
+		i.ctx, i.cancel = ctx, func() {}
+	} else {
+		i.ctx, i.cancel = context.WithTimeout(ctx, c.settings.Timeout)
+	}
 	return i, nil
 }
 

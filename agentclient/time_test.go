@@ -3,9 +3,7 @@ package agentclient_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -343,13 +341,3 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func (e *endless) Close() error { e.closed = true; return nil }
-
-func ExampleWithTimeout() {
-	_, err := agentclient.New(agentclient.Config{
-		HubURL:      "https://hub.example.com",
-		Workspace:   "inventory",
-		TokenSource: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "synthetic-access"}),
-	}, agentclient.WithTimeout(-time.Second))
-	fmt.Println(strings.TrimSpace(err.Error()))
-	// Output: inspect: invalid_request: WithTimeout: the limit must not be negative.
-}

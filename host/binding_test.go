@@ -163,9 +163,8 @@ func TestChangeAtAnyPoint(t *testing.T) {
 		"the receipt's headers":  func(w *world, act func()) { w.wire.after = on("receipt", act) },
 		"the receipt's body":     func(w *world, act func()) { w.wire.body = on("receipt", act) },
 		"entry":                  func(w *world, act func()) { w.hook(1, act) },
-		"check of negotiation":   func(w *world, act func()) { w.hook(2, act) },
-		"check of the receipt":   func(w *world, act func()) { w.hook(3, act) },
-		"check after the answer": func(w *world, act func()) { w.hook(4, act) },
+		"check of the receipt":   func(w *world, act func()) { w.hook(2, act) },
+		"check after the answer": func(w *world, act func()) { w.hook(3, act) },
 	}
 	for change, replace := range changes {
 		for answer, arrange := range answers {
@@ -312,7 +311,7 @@ func TestReboundEntry(t *testing.T) {
 		"workspace": func(c *registry.Connection) { c.Workspace = "other" },
 		"key":       func(c *registry.Connection) { c.Key = "conn_" + strings.Repeat("0", 32) },
 	} {
-		for at := 1; at <= 4; at++ {
+		for at := 1; at <= 3; at++ {
 			w := newWorld(t)
 			store := &hooked{Store: w.store}
 			rebound := false
@@ -325,7 +324,7 @@ func TestReboundEntry(t *testing.T) {
 			}
 			w.transport = w.newTransport(store)
 			w.refused(feedback.CodeAgentBindingChanged)
-			if sent := len(w.wire.requests()); sent != max(at-2, 0) {
+			if sent := len(w.wire.requests()); sent != at-1 {
 				t.Errorf("%s at reading %d: %d requests", name, at, sent)
 			}
 		}
@@ -565,7 +564,7 @@ func TestStoreFailures(t *testing.T) {
 	var broken registry.Store
 	store := &hooked{Store: w.store}
 	store.reads = func(n int) {
-		if n == 4 {
+		if n == 3 {
 			store.Store = failing{errors.New("disk full")}
 		}
 	}

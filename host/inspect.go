@@ -11,8 +11,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// inspect does one inspection: a check, the low-level client's requests, each
-// with a check of its own in TokenContext, and a check.
+// inspect does one inspection: the low-level client's requests, with a check in
+// TokenContext before each, and a check after the answer.
 func (s *session) inspect(caller context.Context, original Original) (*receipt.Receipt, error) {
 	ctx, cancel := context.WithTimeout(caller, s.transport.settings.Timeout)
 	defer cancel()
@@ -27,13 +27,8 @@ func (s *session) inspect(caller context.Context, original Original) (*receipt.R
 		return nil, feedback.NewError(failure)
 	}
 
-	if _, err := await.Do(ctx, s.check); err != nil {
-		if errors.Is(err, registry.ErrNotLoggedIn) {
-			err = errNoLogin
-		}
-		return failed(s.failure(err), false)
-	}
-	observed, err := s.client.Load().InspectInvocation(context.WithValue(ctx, progressKey{}, &progress{}), original.InvocationID)
+	had := &progress{}
+	observed, err := s.client.Load().InspectInvocation(context.WithValue(ctx, progressKey{}, had), original.InvocationID)
 	dispatched := true
 	if failure, ok := errors.AsType[*feedback.Error](err); ok {
 		dispatched = failure.Feedback.Dispatch == feedback.DispatchAttempted
@@ -41,10 +36,14 @@ func (s *session) inspect(caller context.Context, original Original) (*receipt.R
 	if err != nil && ctx.Err() != nil {
 		return failed(feedback.Failure{}, dispatched)
 	}
-	if _, err := await.Do(ctx, s.check); err != nil {
-		return failed(s.failure(err), dispatched)
+	if !had.entered {
+		return nil, err
 	}
-	if err != nil {
+	_, changed := await.Do(ctx, func(ctx context.Context) (registry.Credentials, error) { return s.check(ctx, had) })
+	switch {
+	case changed != nil:
+		return failed(s.failure(changed), dispatched)
+	case err != nil:
 		return nil, err
 	}
 	if original.Tool != "" && observed.Tool != original.Tool ||

@@ -102,7 +102,7 @@ func (s *session) update(ctx context.Context, f *flight) error {
 // rotate gives the credentials that follow current, or current itself where
 // there is nothing to replace.
 func (s *session) rotate(ctx context.Context, f *flight, current registry.Credentials) (registry.Credentials, error) {
-	now, err := s.check(ctx)
+	now, err := s.check(ctx, &progress{entered: true})
 	if err != nil {
 		return current, feedback.NewError(s.failure(err))
 	}

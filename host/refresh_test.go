@@ -501,7 +501,7 @@ func TestStuckStore(t *testing.T) {
 		},
 		"reading after the answer": func(_ *world, h *hooked, release chan struct{}) {
 			h.reads = func(n int) {
-				if n > 3 {
+				if n > 2 {
 					<-release
 				}
 			}

@@ -39,6 +39,7 @@ type sessionKey struct {
 type session struct {
 	sessionKey
 	transport *Transport
+	secure    bool // no consent of the connection to plain http is needed
 	hub       *boundary.Client
 	client    atomic.Pointer[agentclient.BailingHubAgentClient]
 
@@ -48,7 +49,10 @@ type session struct {
 }
 
 // progress is what one inspection has had; it travels in its context.
-type progress struct{ refreshed bool }
+type progress struct {
+	entered   bool // the check at entry went well
+	refreshed bool
+}
 
 type progressKey struct{}
 
@@ -71,7 +75,8 @@ func (t *Transport) session(original Original) (*session, error) {
 	if err != nil {
 		return nil, invalid("expected_binding.hub_url cannot be sent to.")
 	}
-	s := &session{sessionKey: key, transport: t, hub: hub}
+	_, err = huburl.Normalize(key.binding.HubURL, false)
+	s := &session{sessionKey: key, transport: t, secure: err == nil, hub: hub}
 	s.client.Store(s.newClient())
 	for other := range t.sessions {
 		if len(t.sessions) < maxSessions {
@@ -99,63 +104,45 @@ func (s *session) newClient() *agentclient.BailingHubAgentClient {
 	return client
 }
 
-// state is what the store holds of a connection at one moment: what the entry
-// and what the login in it are bound to, in normal form.
-type state struct {
-	entry, login registry.Binding
-	credentials  registry.Credentials
-}
-
-func read(ctx context.Context, store registry.Store, key string) (state, error) {
-	connection, err := store.Connection(ctx, key)
-	if err != nil {
-		return state{}, err
-	}
-	credentials, err := store.Credentials(ctx, key)
-	if err != nil {
-		return state{}, err
-	}
-	now := state{login: credentials.Binding(), credentials: credentials}
-	now.login.HubURL = normalized(credentials.HubURL, connection)
-	if connection.Key == key {
-		now.entry = registry.Binding{
-			HubURL:      normalized(connection.HubURL, connection),
-			ClientAppID: connection.ClientAppID,
-			Workspace:   connection.Workspace,
-			SessionID:   credentials.SessionID,
-		}
-	}
-	return now, nil
-}
-
-// normalized gives "" for what is no Hub URL, or not one that the connection
-// allows: that equals no binding.
-func normalized(hubURL string, connection registry.Connection) string {
-	normal, err := huburl.Normalize(hubURL, connection.AllowInsecureHTTP)
-	if err != nil {
-		return ""
-	}
-	return normal
-}
-
 // check reads the connection and its credentials and gives them only where both
-// are still the original ones.
-func (s *session) check(ctx context.Context) (registry.Credentials, error) {
-	now, err := read(ctx, s.transport.store, s.connectionKey)
+// are still the original ones. A login that is missing at entry is told apart
+// from one that disappeared.
+func (s *session) check(ctx context.Context, had *progress) (registry.Credentials, error) {
+	connection, err := s.transport.store.Connection(ctx, s.connectionKey)
 	if err != nil {
 		return registry.Credentials{}, err
 	}
-	if now.entry != s.binding || now.login != s.binding {
+	credentials, err := s.transport.store.Credentials(ctx, s.connectionKey)
+	switch {
+	case errors.Is(err, registry.ErrNotLoggedIn) && !had.entered:
+		return registry.Credentials{}, errNoLogin
+	case err != nil:
+		return registry.Credentials{}, err
+	case connection.Key != s.connectionKey,
+		!s.isHub(connection.HubURL, connection), connection.ClientAppID != s.binding.ClientAppID, connection.Workspace != s.binding.Workspace,
+		!s.isHub(credentials.HubURL, connection), credentials.ClientAppID != s.binding.ClientAppID, credentials.Workspace != s.binding.Workspace,
+		credentials.SessionID != s.binding.SessionID:
 		return registry.Credentials{}, errNotOriginal
 	}
-	return now.credentials, nil
+	had.entered = true
+	return credentials, nil
+}
+
+// isHub compares a URL with the original one, in normal form and as far as the
+// connection allows it.
+func (s *session) isHub(hubURL string, connection registry.Connection) bool {
+	if hubURL == s.binding.HubURL { // the usual case, in normal form
+		return s.secure || connection.AllowInsecureHTTP
+	}
+	normal, err := huburl.Normalize(hubURL, connection.AllowInsecureHTTP)
+	return err == nil && normal == s.binding.HubURL
 }
 
 // TokenContext gives the access token of the very credentials that it checked,
-// renewed where it has not long to live.
+// renewed where it has not long to live. The first time is the check at entry.
 func (s *session) TokenContext(ctx context.Context) (*oauth2.Token, error) {
 	for had := progressOf(ctx); ; {
-		credentials, err := s.check(ctx)
+		credentials, err := s.check(ctx, had)
 		if err != nil {
 			return nil, feedback.NewError(s.failure(err))
 		}
@@ -175,7 +162,7 @@ func (s *session) Token() (*oauth2.Token, error) { return s.TokenContext(context
 // the stored one any more: then it only reads again.
 func (s *session) Refresh(ctx context.Context, refused *oauth2.Token) (*oauth2.Token, error) {
 	had := progressOf(ctx)
-	credentials, err := s.check(ctx)
+	credentials, err := s.check(ctx, had)
 	if err == nil && credentials.AccessToken.Reveal() == refused.AccessToken {
 		if had.refreshed {
 			return nil, feedback.NewError(feedback.Failure{Status: http.StatusUnauthorized})
@@ -183,7 +170,7 @@ func (s *session) Refresh(ctx context.Context, refused *oauth2.Token) (*oauth2.T
 		if err := s.refresh(ctx, credentials.AccessToken, had); err != nil {
 			return nil, err
 		}
-		credentials, err = s.check(ctx)
+		credentials, err = s.check(ctx, had)
 	}
 	if err != nil {
 		return nil, feedback.NewError(s.failure(err))

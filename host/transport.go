@@ -11,6 +11,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -64,17 +65,9 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	}
 	limited, cancel := context.WithTimeout(ctx, t.settings.Timeout)
 	defer cancel()
-	now, err := await.Do(limited, func(ctx context.Context) (state, error) { return read(ctx, t.store, connectionKey) })
-	if err == nil && now.entry != now.login {
-		err = registry.ErrDamaged
-	}
+	binding, err := await.Do(limited, func(ctx context.Context) (registry.Binding, error) { return bound(ctx, t.store, connectionKey) })
 	if err == nil {
-		return Original{
-			InvocationID:    invocationID,
-			ConnectionKey:   connectionKey,
-			Workspace:       now.entry.Workspace,
-			ExpectedBinding: now.entry,
-		}, nil
+		return Original{InvocationID: invocationID, ConnectionKey: connectionKey, Workspace: binding.Workspace, ExpectedBinding: binding}, nil
 	}
 	failure := storeFailure(err)
 	switch {
@@ -87,6 +80,28 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	}
 	failure.InvocationID = invocationID
 	return Original{}, feedback.NewError(failure)
+}
+
+// bound reads what a connection and its login are bound to. They agree with
+// each other, or the store is damaged.
+func bound(ctx context.Context, store registry.Store, key string) (registry.Binding, error) {
+	connection, err := store.Connection(ctx, key)
+	if err != nil {
+		return registry.Binding{}, err
+	}
+	credentials, err := store.Credentials(ctx, key)
+	if err != nil {
+		return registry.Binding{}, err
+	}
+	if connection.Key != key || connection.Check(credentials) != nil {
+		return registry.Binding{}, registry.ErrDamaged
+	}
+	binding := credentials.Binding()
+	binding.HubURL, err = huburl.Normalize(binding.HubURL, connection.AllowInsecureHTTP)
+	if err != nil {
+		return registry.Binding{}, registry.ErrDamaged
+	}
+	return binding, nil
 }
 
 // InspectInvocation reads the receipt of an original invocation under its

@@ -109,13 +109,10 @@ func (c *Client) newRequest(ctx context.Context, request *Request) (*http.Reques
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Accept", "application/json")
-	r.Header.Set("User-Agent", UserAgent)
 	if request.Body != nil {
 		// There is no GetBody, so no layer below can send the body again.
 		r.Body = io.NopCloser(bytes.NewReader(request.Body))
 		r.ContentLength = int64(len(request.Body))
-		r.Header.Set("Content-Type", "application/json")
 	}
 	return r, nil
 }

@@ -60,7 +60,10 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	var ctx context.Context
 	var cancel context.CancelFunc
 	caller := r.Context()
-	header := r.Header.Clone()
+	header := http.Header{"Accept": {"application/json"}, "User-Agent": {UserAgent}}
+	if e.request.Body != nil {
+		header.Set("Content-Type", "application/json")
+	}
 	if e.request.Bearer != nil {
 		bearer, err := e.request.Bearer(caller)
 		if err != nil {

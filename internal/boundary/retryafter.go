@@ -13,6 +13,9 @@ import (
 // overflows asks for the longest time there is.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
+	if value == "" {
+		return 0
+	}
 	if date, err := http.ParseTime(value); err == nil {
 		return max(date.Sub(now), 0)
 	}

@@ -28,8 +28,8 @@ type Settings struct {
 	Logger *slog.Logger
 	// NegotiationReuse is how long a negotiation counts; 0 for one inspection.
 	NegotiationReuse time.Duration
-	// Shared is the transport of a facade above, which logs inspections
-	// itself; nil for a client that stands alone.
+	// Shared is the transport of a facade above, which keeps the time limit
+	// and logs inspections itself; nil for a client that stands alone.
 	Shared *Transport
 }
 

@@ -1,0 +1,222 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/agentclient"
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/receipt"
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// loggedIn gives a registry with one connection whose login is this session,
+// as a login done elsewhere leaves it.
+func loggedIn(ctx context.Context, hubURL string, session hubtest.Session) (*registry.Memory, string) {
+	store := registry.NewMemory()
+	connection, err := store.Register(ctx, registry.Descriptor{HubURL: hubURL, ClientAppID: session.ClientID, Workspace: hubtest.DefaultRoute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = store.SaveCredentials(ctx, connection.Key, registry.Credentials{
+		HubURL: hubURL, ClientAppID: session.ClientID, Workspace: hubtest.DefaultRoute, SessionID: session.ID,
+		AccessToken: registry.NewSecret(session.AccessToken), RefreshToken: registry.NewSecret(session.RefreshToken),
+		AccessExpiresAt: session.AccessExpiresAt, RefreshExpiresAt: session.RefreshExpiresAt,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return store, connection.Key
+}
+
+// inspect is what a host writes: the ten lines of the README.
+func inspect(ctx context.Context, store registry.Store, original host.Original) error {
+	transport, err := host.New(store)
+	if err != nil {
+		return err
+	}
+	observed, err := transport.InspectInvocation(ctx, original)
+	if err != nil {
+		return err // always a *feedback.Error
+	}
+	fmt.Println(observed.Progress().Sentence())
+	return nil
+}
+
+// whatNow is how a host goes on after an inspection: what it may do, and never
+// "send it again".
+func whatNow(observed *receipt.Receipt, err error) string {
+	if err == nil && observed.Settled() {
+		return "report: " + observed.Progress().Sentence()
+	}
+	if err == nil {
+		return "say so, and look again later: " + observed.Progress().Sentence()
+	}
+	var failure *feedback.Error
+	if !errors.As(err, &failure) {
+		return "not an inspection's error"
+	}
+	switch failure.Feedback.NextAction {
+	case feedback.NextInspectOriginal:
+		if failure.Feedback.Retryable {
+			return fmt.Sprintf("ask the same question again, after %v", failure.RetryAfter)
+		}
+		return "keep the id, and have an operator look at the original"
+	case feedback.NextRestoreScope:
+		return "bring the original connection back, then ask again"
+	case feedback.NextReauthorize:
+		return "have a person log in to the original Hub again"
+	case feedback.NextCheckCompatibility:
+		return "compare the versions of Hub and SDK"
+	default:
+		return "show this to a person: " + failure.Error()
+	}
+}
+
+func ExampleTransport_InspectInvocation() {
+	// A Hub in memory stands for the real one.
+	ctx := context.Background()
+	hub := hubtest.New()
+	defer hub.Close()
+	server := hub.Start()
+	session := hub.Login(hubtest.Grant{})
+	store, key := loggedIn(ctx, server.URL, session)
+
+	transport, err := host.New(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	invocationID, err := hub.Submit(session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.GovernedTool})
+	if err != nil {
+		log.Fatal(err)
+	}
+	original, err := transport.Capture(ctx, key, invocationID)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	if err := hub.Approve(invocationID); err != nil { // while nobody looks
+		log.Fatal(err)
+	}
+	observed, err := transport.InspectInvocation(ctx, original)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(observed.Approval.Status, observed.DispatchState, observed.Settled())
+	fmt.Println(observed.Progress().Sentence())
+	fmt.Println(hub.BusinessOperations(), "business operations")
+	// Output:
+	// approved not_dispatched false
+	// The operation is approved, and by the evidence it has not been dispatched; approval alone does not carry it out.
+	// 0 business operations
+}
+
+func ExampleTransport_Capture() {
+	ctx := context.Background()
+	hub := hubtest.New()
+	defer hub.Close()
+	session := hub.Login(hubtest.Grant{SessionID: "11111111-1111-4111-8111-111111111111"})
+	store, key := loggedIn(ctx, "https://hub.example.com", session)
+	transport, err := host.New(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	invocationID := "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	original, err := transport.Capture(ctx, key, invocationID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Keep it with the operation, then send the operation.
+	fmt.Printf("%+v\n", original.ExpectedBinding)
+	// Output:
+	// {HubURL:https://hub.example.com ClientAppID:synthetic-host Workspace:catalog-agent SessionID:11111111-1111-4111-8111-111111111111}
+}
+
+func ExampleNew() {
+	_, err := host.New(nil)
+	fmt.Println(err)
+	transport, err := host.New(registry.NewMemory(), agentclient.WithMaxRetries(1))
+	fmt.Println(transport != nil, err)
+	// Output:
+	// inspect: invalid_request: The store is missing.
+	// true <nil>
+}
+
+// The test that the README shows to whoever tests a host.
+func TestMyHostNeverRepeatsAnOperation(t *testing.T) {
+	hub := hubtest.NewServer(t)
+	session := hub.Login(hubtest.Grant{})
+	hub.Plan(hubtest.AnswerLost()) // the business system's answer gets lost
+	invocationID, err := hub.Submit(session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	before := hub.Snapshot()
+	said := reopen(t, hub, session, invocationID) // your host, after its restart
+	if hub.Snapshot() != before {
+		t.Error("looking at an operation changed something")
+	}
+	if want := receipt.ProgressUnresolved.Sentence(); said != want {
+		t.Errorf("the user is told %q", said)
+	}
+}
+
+// reopen is a host that looks at its one open operation.
+func reopen(t *testing.T, hub *hubtest.Server, session hubtest.Session, invocationID string) string {
+	store, key := loggedIn(t.Context(), hub.URL, session)
+	transport, err := host.New(store, agentclient.WithHTTPClient(hub.Client()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	original, err := transport.Capture(t.Context(), key, invocationID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observed, err := transport.InspectInvocation(t.Context(), original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return observed.Progress().Sentence()
+}
+
+func TestTheREADMEsHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := w.hub.Start()
+	store, key := loggedIn(t.Context(), server.URL, w.session)
+	transport, err := host.New(store, agentclient.WithHTTPClient(server.Client()))
+	w.must(err)
+	original, err := transport.Capture(t.Context(), key, w.original.InvocationID)
+	w.must(err)
+	w.must(inspect(t.Context(), store, original))
+
+	answer := func(code feedback.Code, event feedback.Event, status int) error {
+		return feedback.NewError(feedback.Failure{Event: event, Step: feedback.Receipt, Status: status, HubCode: code, RetryAfter: 3 * time.Second})
+	}
+	settled, err := transport.InspectInvocation(t.Context(), original)
+	w.must(err)
+	for want, got := range map[string]string{
+		"report: The operation was executed.":                                    whatNow(settled, nil),
+		"say so, and look again later: " + receipt.ProgressUnresolved.Sentence(): whatNow(&receipt.Receipt{}, nil),
+		"ask the same question again, after 3s":                                  whatNow(nil, answer(feedback.CodeHubPaused, feedback.Answered, 503)),
+		"keep the id, and have an operator look at the original":                 whatNow(nil, answer(feedback.CodeInvocationNotFound, feedback.Answered, 404)),
+		"bring the original connection back, then ask again":                     whatNow(nil, answer("", feedback.BindingChanged, 0)),
+		"have a person log in to the original Hub again":                         whatNow(nil, answer("", feedback.Answered, 401)),
+		"compare the versions of Hub and SDK":                                    whatNow(nil, answer("", feedback.UnknownSchema, 200)),
+		"show this to a person: inspect: unknown_failure: The Hub refused the request for a reason that this SDK does not know.": whatNow(nil, answer("", feedback.Answered, 400)),
+		"not an inspection's error": whatNow(nil, errors.New("something else")),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

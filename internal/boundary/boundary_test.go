@@ -1,0 +1,203 @@
+package boundary_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	base   = "https://hub.example.com/prefix"
+	canary = "synthetic-canary-token"
+)
+
+var id = strings.Repeat("a", 64)
+
+func TestHubRequests(t *testing.T) {
+	t.Parallel()
+	allowed := map[[3]string]bool{
+		{"GET", boundary.CapabilitiesPath, ""}:                                 true,
+		{"GET", boundary.ReceiptPath(id), ""}:                                  true,
+		{"POST", boundary.RefreshPath, ""}:                                     true,
+		{"POST", boundary.RefreshPath, "a=1"}:                                  false,
+		{"GET", boundary.RefreshPath, ""}:                                      false,
+		{"GET", boundary.ReceiptPath(id), "v"}:                                 false,
+		{"POST", boundary.ReceiptPath(id), ""}:                                 false,
+		{"POST", boundary.CapabilitiesPath, ""}:                                false,
+		{"HEAD", boundary.CapabilitiesPath, ""}:                                false,
+		{"POST", "/agent-api/v1/tool-invocations", ""}:                         false,
+		{"POST", "/agent-api/v1/tool-invocations/" + id + "/resume", ""}:       false,
+		{"GET", "/agent-api/v1/tool-invocations/" + id + "/resume", ""}:        false,
+		{"GET", "/agent-api/v1/tool-invocations/" + id + "/receipt/", ""}:      false,
+		{"GET", "/agent-api/v1/tool-invocations/" + id[1:] + "/receipt", ""}:   false,
+		{"GET", "/agent-api/v1/tool-invocations/../" + id + "/receipt", ""}:    false,
+		{"GET", "/agent-api/v1/tool-invocations/" + id + "%2Freceipt", ""}:     false,
+		{"GET", "/agent-api/v1/tool-invocations/" + "/receipt", ""}:            false,
+		{"GET", "//agent-api/v1/tool-invocations/inspection-capabilities", ""}: false,
+		{"GET", "", ""}: false,
+	}
+	for request, want := range allowed {
+		if got := boundary.HubRequests(request[0], request[1], request[2]); got != want {
+			t.Errorf("%q: %v, want %v", request, got, want)
+		}
+	}
+}
+
+// Whatever is asked of a client, its transport sees only what is on the list,
+// and the credential only on the way to its own origin.
+func TestNothingElseLeaves(t *testing.T) {
+	t.Parallel()
+	sent := 0
+	transport := boundary.NewTransport(boundary.Settings{HTTPClient: &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		sent++
+		if r.URL.Host != "hub.example.com" || r.Host != "hub.example.com" {
+			t.Errorf("went to %s, as %s", r.URL.Host, r.Host)
+		}
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	})}})
+	client, err := boundary.NewClient(transport, base, boundary.HubRequests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []boundary.Request{
+		{Method: "POST", Path: "/agent-api/v1/tool-invocations/" + id + "/resume", Body: []byte("{}")},
+		{Method: "GET", Path: boundary.CapabilitiesPath, Query: "token=" + canary},
+		{Method: "GET", Path: boundary.CapabilitiesPath, Body: []byte("{}")},
+		{Method: "GET", Path: boundary.CapabilitiesPath + "?"},
+		{Method: "GET", Path: boundary.CapabilitiesPath + "#x"},
+		{Method: "GET", Path: ".example.org" + boundary.CapabilitiesPath},
+		{Method: "GET", Path: "@elsewhere.example.com" + boundary.CapabilitiesPath},
+		{Method: "GET", Path: "/../.." + boundary.CapabilitiesPath},
+		{Method: "GET", Path: "/%2e%2e" + boundary.CapabilitiesPath},
+		{Method: "GET", Path: "\r\nHost: elsewhere"},
+		{Method: "GET ", Path: boundary.CapabilitiesPath},
+		{Method: "DELETE", Path: boundary.ReceiptPath(id)},
+	} {
+		request.Bearer = func(context.Context) (string, error) {
+			t.Errorf("the credential was asked for: %s %s", request.Method, request.Path)
+			return canary, nil
+		}
+		if answer, err := client.Do(t.Context(), request); !errors.Is(err, boundary.ErrRefused) {
+			t.Errorf("%s %s: %v, %v", request.Method, request.Path, answer, err)
+		}
+	}
+	if sent != 0 {
+		t.Fatalf("%d requests left", sent)
+	}
+	if _, err := client.Do(t.Context(), boundary.Request{Method: "GET", Path: boundary.CapabilitiesPath}); err != nil || sent != 1 {
+		t.Errorf("the allowed one: %v, sent %d", err, sent)
+	}
+}
+
+type roundTripFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A transport that breaks its contract is a lost connection, not a crash.
+func TestBrokenTransports(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]roundTripFunc{
+		"nothing": func(*http.Request) (*http.Response, error) { return nil, nil },
+		"no body": func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 200}, nil },
+	} {
+		client, err := boundary.NewClient(boundary.NewTransport(boundary.Settings{HTTPClient: &http.Client{Transport: answer}}), base, boundary.HubRequests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.Do(t.Context(), boundary.Request{Method: "GET", Path: boundary.CapabilitiesPath})
+		if _, lost := errors.AsType[*boundary.LostError](err); lost != (name == "nothing") || !lost && len(got.Body) != 0 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestNewClientRefusesAnUnparsableBase(t *testing.T) {
+	t.Parallel()
+	if _, err := boundary.NewClient(boundary.NewTransport(boundary.Settings{}), "http://a b/"+canary, boundary.HubRequests); !errors.Is(err, boundary.ErrRefused) || strings.Contains(err.Error(), canary) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a lost connection shows of its cause never has a text of the server's,
+// and never looks like the end of the caller's context.
+func TestLostErrorShowsWhatIsSafe(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err    error
+		reason string
+		is     error
+	}{
+		"refused":          {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "refused", syscall.ECONNREFUSED},
+		"reset":            {&url.Error{URL: "https://" + canary, Err: syscall.ECONNRESET}, "reset", syscall.ECONNRESET},
+		"no descriptors":   {&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, "descriptor", syscall.EMFILE},
+		"half a body":      {io.ErrUnexpectedEOF, "middle", io.ErrUnexpectedEOF},
+		"proxy's text":     {&net.OpError{Op: "proxyconnect", Err: errors.New(canary)}, "", nil},
+		"server's text":    {fmt.Errorf("malformed HTTP response %q", canary), "", nil},
+		"name not found":   {&net.DNSError{Err: "no such host", Name: "hub.example.com", UnwrapErr: context.DeadlineExceeded}, "resolved", nil},
+		"dial limit":       {&net.OpError{Op: "dial", Err: context.DeadlineExceeded}, "too long", os.ErrDeadlineExceeded},
+		"not trusted":      {&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, "not trusted", nil},
+		"wrong host":       {&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "hub.example.com"}}, "another host", nil},
+		"not known at all": {errors.New(canary), "", nil},
+	} {
+		lost := boundary.NewLostError(test.err)
+		if !strings.Contains(lost.Reason, test.reason) || test.reason == "" && lost.Reason != "" {
+			t.Errorf("%s: %q", name, lost.Reason)
+		}
+		if test.is != nil && !errors.Is(lost, test.is) {
+			t.Errorf("%s: %v is not found", name, test.is)
+		}
+		if errors.Is(lost, context.DeadlineExceeded) || errors.Is(lost, context.Canceled) {
+			t.Errorf("%s looks like the end of the caller's context", name)
+		}
+		for _, cause := range lost.Causes {
+			if strings.Contains(cause.Error(), canary) {
+				t.Errorf("%s shows %q", name, cause)
+			}
+		}
+	}
+}
+
+func TestOwnTransport(t *testing.T) {
+	proxy, _ := url.Parse("http://proxy.example.com:3128")
+	standard := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = standard })
+	proxied := standard.(*http.Transport).Clone()
+	proxied.Proxy = http.ProxyURL(proxy)
+	for name, global := range map[string]http.RoundTripper{"as usual": proxied, "without a proxy": &http.Transport{}, "replaced": roundTripFunc(nil)} {
+		http.DefaultTransport = global
+		own := boundary.NewTransport(boundary.Settings{}).Own()
+		if own == global {
+			t.Errorf("%s: the default transport itself", name)
+		}
+		if own.MaxIdleConnsPerHost != 64 || own.MaxResponseHeaderBytes == 0 {
+			t.Errorf("%s: %d idle connections, %d bytes of headers", name, own.MaxIdleConnsPerHost, own.MaxResponseHeaderBytes)
+		}
+		if own.Proxy == nil {
+			continue
+		}
+		plain, _ := http.NewRequest("GET", "http://hub.example.com/", nil)
+		if via, err := own.Proxy(plain); via != nil || err != nil {
+			t.Errorf("%s: plain http goes through %v, %v", name, via, err)
+		}
+		secure, _ := http.NewRequest("GET", "https://hub.example.com/", nil)
+		if via, err := own.Proxy(secure); err != nil || name == "as usual" && (via == nil || *via != *proxy) {
+			t.Errorf("%s: https goes through %v, %v", name, via, err)
+		}
+	}
+}

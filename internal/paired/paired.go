@@ -1,0 +1,50 @@
+// Package paired compares two ways of doing a thing within one run, for
+// benchmarks: times differ from run to run and from minute to minute, so the
+// two take turns and each pair gives one ratio.
+package paired
+
+import (
+	"slices"
+	"time"
+)
+
+// Result is the median over all pairs.
+type Result struct {
+	// Ratio is the time of the subject over that of the floor.
+	Ratio float64
+	// Subject and Floor are the times of one call.
+	Subject, Floor time.Duration
+}
+
+// Compare calls subject and floor in turns, for so many pairs of so many calls
+// each, after one turn of each that does not count.
+func Compare(pairs, calls int, subject, floor func()) Result {
+	repeat(calls, subject)
+	repeat(calls, floor)
+	var ratios []float64
+	var subjects, floors []time.Duration
+	for pair := range pairs {
+		var s, f time.Duration
+		if pair%2 == 0 {
+			s, f = repeat(calls, subject), repeat(calls, floor)
+		} else {
+			f, s = repeat(calls, floor), repeat(calls, subject)
+		}
+		ratios = append(ratios, float64(s)/float64(f))
+		subjects, floors = append(subjects, s), append(floors, f)
+	}
+	return Result{Ratio: median(ratios), Subject: median(subjects) / time.Duration(calls), Floor: median(floors) / time.Duration(calls)}
+}
+
+func repeat(calls int, f func()) time.Duration {
+	start := time.Now()
+	for range calls {
+		f()
+	}
+	return time.Since(start)
+}
+
+func median[T float64 | time.Duration](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

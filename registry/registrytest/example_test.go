@@ -1,0 +1,178 @@
+package registrytest_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/bailinghub/bailinghub-go/registry"
+	"github.com/bailinghub/bailinghub-go/registry/registrytest"
+)
+
+// rowStore is a store of one's own, over a database.
+type rowStore struct{ db *database }
+
+func (s *rowStore) Connection(ctx context.Context, key string) (registry.Connection, error) {
+	row, err := s.db.Select(ctx, key)
+	return row.Connection, err
+}
+
+func (s *rowStore) Credentials(ctx context.Context, key string) (registry.Credentials, error) {
+	row, err := s.db.Select(ctx, key)
+	switch {
+	case err != nil:
+		return registry.Credentials{}, err
+	case row.Login == nil:
+		return registry.Credentials{}, registry.ErrNotLoggedIn
+	}
+	return registry.DecodeCredentials(row.Login)
+}
+
+func (s *rowStore) UpdateCredentials(ctx context.Context, key string, update func(context.Context, registry.Credentials) (registry.Credentials, error)) error {
+	unlock, err := s.db.Lock(ctx, key) // an advisory lock of this key: update may take seconds
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	connection, err := s.Connection(ctx, key)
+	if err != nil {
+		return err
+	}
+	current, err := s.Credentials(ctx, key)
+	if err != nil {
+		return err
+	}
+	next, err := update(ctx, current)
+	if err != nil || next.Equal(current) {
+		return err
+	}
+	if err := connection.Check(next); err != nil {
+		return err
+	}
+	// The old refresh token is used up by now: save, whatever became of ctx.
+	return s.db.Replace(context.WithoutCancel(ctx), key, current, next)
+}
+
+func TestRowStore(t *testing.T) {
+	t.Parallel()
+	registrytest.TestStore(t, func(testing.TB) registrytest.Fixture {
+		db := newDatabase()
+		store := &rowStore{db}
+		return registrytest.Fixture{
+			Store: store, Other: &rowStore{db},
+			Register: db.Register, Login: db.Login, Logout: db.Logout, Remove: db.Remove,
+		}
+	})
+}
+
+// database stands for one: rows, and advisory locks beside them.
+type database struct {
+	mu    sync.Mutex
+	rows  map[string]row
+	locks map[string]chan struct{}
+}
+
+type row struct {
+	Connection registry.Connection
+	Login      []byte
+}
+
+func newDatabase() *database {
+	return &database{rows: map[string]row{}, locks: map[string]chan struct{}{}}
+}
+
+func (db *database) Select(ctx context.Context, key string) (row, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	found, ok := db.rows[key]
+	if err := ctx.Err(); err != nil || ok {
+		return found, err
+	}
+	return row{}, registry.ErrNotFound
+}
+
+func (db *database) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	db.mu.Lock()
+	lock, ok := db.locks[key]
+	if !ok {
+		lock = make(chan struct{}, 1)
+		db.locks[key] = lock
+	}
+	db.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Replace is UPDATE … SET login = next WHERE key = key AND login = current.
+func (db *database) Replace(_ context.Context, key string, current, next registry.Credentials) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	found := db.rows[key]
+	stored, err := registry.DecodeCredentials(found.Login)
+	if err != nil || !stored.Equal(current) {
+		return registry.ErrChanged
+	}
+	if found.Login, err = registry.EncodeCredentials(next); err != nil {
+		return err
+	}
+	db.rows[key] = found
+	return nil
+}
+
+func (db *database) Register(_ context.Context, d registry.Descriptor) (registry.Connection, error) {
+	key, err := d.ConnectionKey()
+	if err != nil {
+		return registry.Connection{}, err
+	}
+	hubURL, err := registry.NormalizeHubURL(d.HubURL, d.AllowInsecureHTTP)
+	if err != nil {
+		return registry.Connection{}, err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	connection := registry.Connection{Key: key, HubURL: hubURL, ClientAppID: d.ClientAppID, Workspace: d.Workspace, AllowInsecureHTTP: d.AllowInsecureHTTP}
+	db.rows[key] = row{Connection: connection}
+	return connection, nil
+}
+
+func (db *database) Login(_ context.Context, key string, credentials registry.Credentials) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	found, ok := db.rows[key]
+	if !ok {
+		return registry.ErrNotFound
+	}
+	if err := found.Connection.Check(credentials); err != nil {
+		return err
+	}
+	login, err := registry.EncodeCredentials(credentials)
+	if err != nil {
+		return err
+	}
+	found.Login = login
+	db.rows[key] = found
+	return nil
+}
+
+func (db *database) Logout(_ context.Context, key string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	found := db.rows[key]
+	found.Login = nil
+	db.rows[key] = found
+	return nil
+}
+
+func (db *database) Remove(_ context.Context, key string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	delete(db.rows, key)
+	return nil
+}
