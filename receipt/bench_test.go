@@ -19,7 +19,7 @@ type plainReceipt struct {
 	AgentRunID                 string       `json:"agent_run_id"`
 	Route                      string       `json:"route"`
 	Tool                       string       `json:"tool"`
-	ObservedAt                 time.Time    `json:"observed_at"`
+	ObservedAt                 string       `json:"observed_at"`
 	Result                     *plainResult `json:"result"`
 	ResultSource               string       `json:"result_source"`
 	DispatchState              string       `json:"dispatch_state"`

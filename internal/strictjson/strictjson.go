@@ -125,9 +125,7 @@ func String(d *jsontext.Decoder) (text string, ok bool, err error) {
 	return string(b), ok, err
 }
 
-// unquote shares memory with value where it can. That every byte is UTF-8 was
-// checked, so the only thing that AppendUnquote can object to is a lone
-// surrogate, and that it has replaced.
+// unquote shares memory with value where it can.
 func unquote(value jsontext.Value) (text []byte, ok bool) {
 	if value.Kind() != jsontext.KindString {
 		return nil, false
@@ -135,8 +133,7 @@ func unquote(value jsontext.Value) (text []byte, ok bool) {
 	if bytes.IndexByte(value, '\\') < 0 {
 		return value[1 : len(value)-1], true
 	}
-	text, _ = jsontext.AppendUnquote(nil, value)
-	return text, true
+	return unescape(value[1 : len(value)-1]), true
 }
 
 // Integer reads the next value and gives a number from 0 to 2^63-1 that is

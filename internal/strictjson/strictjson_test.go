@@ -1,6 +1,7 @@
 package strictjson_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -388,4 +389,38 @@ func TestFaultsQuoteNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzString: a string reads as jsontext and encoding/json read it.
+func FuzzString(f *testing.F) {
+	for _, seed := range []string{
+		``, `a`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u8ba2\uABcd\uFfFf\u0000`, `\ud83d\ude00`, `\ud83d`, `\ude00`, `\ud83d\ud83d\ude00`, `\ude00\ud83d`,
+		`\ud83dA`, `\ud83d\n`, `\ud83d\u0041`, `\ud83d\\ude00`, `订\ud83d订\ude00😀`, `\ud83d\ude0`, `\`, "\xff", "\x00", `\ud83d\`, `\ud83d\u`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, inner string) {
+		body := `{"x":"` + inner + `"}`
+		var got string
+		var ok bool
+		err := strictjson.Object([]byte(body), func(name []byte, d *jsontext.Decoder) (err error) {
+			if string(name) == "x" {
+				got, ok, err = strictjson.String(d)
+			}
+			return err
+		})
+		if err != nil || !ok {
+			return
+		}
+		var plain struct {
+			X string `json:"x"`
+		}
+		if err := strictjson.Unmarshal([]byte(body), &plain, strictjson.DropUnknown); err != nil || plain.X != got {
+			t.Errorf("%q reads as %q, jsontext says %q, %v", inner, got, plain.X, err)
+		}
+		var loose map[string]any
+		if err := json.Unmarshal([]byte(body), &loose); err != nil || loose["x"] != got {
+			t.Errorf("%q reads as %q, encoding/json says %q, %v", inner, got, loose["x"], err)
+		}
+	})
 }
