@@ -51,7 +51,8 @@ func golden[T any](t testing.TB, name string) (value T) {
 	return value
 }
 
-// wire is a network in one function. It keeps what was sent.
+// wire is a network in one function. It keeps what was sent. No test of this
+// package may send anything but the two reads.
 type wire struct {
 	answer func(*http.Request) (*http.Response, error)
 
@@ -60,29 +61,32 @@ type wire struct {
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	_ = nameOf(r)
 	w.mu.Lock()
 	w.requests = append(w.requests, r.Clone(context.WithoutCancel(r.Context())))
 	w.mu.Unlock()
 	return w.answer(r)
 }
 
-// sent gives the requests so far: "capabilities", "receipt", or else what they
-// were.
+// sent gives the requests so far: "capabilities" or "receipt".
 func (w *wire) sent() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := []string{}
 	for _, r := range w.requests {
-		switch {
-		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/inspection-capabilities"):
-			names = append(names, "capabilities")
-		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/receipt"):
-			names = append(names, "receipt")
-		default:
-			names = append(names, r.Method+" "+r.URL.String())
-		}
+		names = append(names, nameOf(r))
 	}
 	return names
+}
+
+func nameOf(r *http.Request) string {
+	switch {
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/inspection-capabilities"):
+		return "capabilities"
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/receipt"):
+		return "receipt"
+	}
+	panic("this must never leave: " + r.Method + " " + r.URL.String())
 }
 
 func respond(status int, body string, headers ...string) *http.Response {

@@ -58,7 +58,8 @@ func WithMaxRetries(most int) Option {
 
 // WithLogger has one record written for each inspection and one for each
 // repeat: invocation id, feedback code, HTTP status, duration, and nothing
-// else. Nil, and no such option, mean no records.
+// else. A call whose arguments are wrong is no inspection. Nil, and no such
+// option, mean no records.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *boundary.Settings) error {
 		s.Logger = logger

@@ -108,7 +108,8 @@ func (w *world) failure(err error, code feedback.Code) *feedback.Error {
 	return failure
 }
 
-// wire counts what leaves, and lets a test act at any point of a request.
+// wire counts what leaves, and lets a test act at any point of a request. No
+// test of this package may send anything but the two reads and the refresh.
 type wire struct {
 	base http.RoundTripper
 	// before and after are called around each request with its name.
@@ -130,7 +131,7 @@ func nameOf(r *http.Request) string {
 	case r.Method == http.MethodPost && r.URL.Path == "/agent-auth/v1/token":
 		return "refresh"
 	}
-	return r.Method + " " + r.URL.String()
+	panic("this must never leave: " + r.Method + " " + r.URL.String())
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
