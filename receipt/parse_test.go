@@ -503,6 +503,7 @@ func TestParseRefusesWhatIsNoObject(t *testing.T) {
 		"invalid UTF-8 in the text":      strings.Replace(o, "Synthetic", "\xc3\x28", 1),
 		"invalid UTF-8 in an extra name": strings.Replace(o, `{`, "{\"\xff\":1,", 1),
 		"an encoded surrogate":           strings.Replace(o, "Synthetic", "\xed\xa0\xbd", 1),
+		"invalid UTF-8 and a surrogate":  strings.Replace(o, "Synthetic", "\\ud83d\xff", 1),
 		"Latin-1":                        strings.Replace(o, "Synthetic", "\xe9", 1),
 		"UTF-16":                         "\xff\xfe{\x00}\x00",
 		"a comment":                      "/* */" + o,

@@ -41,16 +41,27 @@ func (f Fault) Error() string { return string(f) }
 // An error of member ends the walk and is returned as it is. Whatever member
 // learned counts only when Object returns nil.
 func Object(data []byte, member func(name []byte, d *jsontext.Decoder) error) error {
-	if !utf8.Valid(data) {
-		return NotUTF8
-	}
 	w := walk{member: member}
-	// Unmarshal, and not a new Decoder, because it has a pool of them.
-	err := json.Unmarshal(data, &w, jsontext.AllowInvalidUTF8(true))
+	// A decoder comes from a pool this way.
+	err := unmarshal(data, &w)
 	if w.err != nil {
 		err = w.err
 	}
-	return fault(err)
+	return fault(data, err)
+}
+
+// unmarshal is json.Unmarshal that lets lone surrogates pass, and no other
+// invalid UTF-8.
+func unmarshal(data []byte, into any, options ...json.Options) error {
+	// One option of the decoder lets both pass, or none. Most texts have no
+	// surrogate escape, and need not be looked at twice.
+	if bytes.Contains(data, []byte(`\ud`)) || bytes.Contains(data, []byte(`\uD`)) {
+		if !utf8.Valid(data) {
+			return NotUTF8
+		}
+		options = append(options, jsontext.AllowInvalidUTF8(true))
+	}
+	return json.Unmarshal(data, into, options...)
 }
 
 type walk struct {
@@ -67,19 +78,22 @@ func (w *walk) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return w.err
 }
 
-// fault gives the fault that an error of the decoder stands for, and any other
-// error as it is.
-func fault(err error) error {
+// fault gives the fault that an error of the decoder of data stands for, and
+// any other error as it is.
+func fault(data []byte, err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return DuplicateName
 	}
-	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return NotJSON
+	if _, ok := errors.AsType[*jsontext.SyntacticError](err); !ok {
+		return err
 	}
-	return err
+	if !utf8.Valid(data) {
+		return NotUTF8
+	}
+	return NotJSON
 }
 
 // Members does what [Object] does for an object that is the next value of d.
@@ -186,11 +200,7 @@ const (
 // The struct is half filled when Unmarshal returns an error. Integers are
 // written as digits, with a minus sign where the field has one.
 func Unmarshal(data []byte, into any, unknown Unknown) error {
-	if !utf8.Valid(data) {
-		return NotUTF8
-	}
-	err := json.Unmarshal(data, into, jsontext.AllowInvalidUTF8(true),
-		json.RejectUnknownMembers(bool(unknown)), json.WithUnmarshalers(refuseNull))
+	err := unmarshal(data, into, json.RejectUnknownMembers(bool(unknown)), json.WithUnmarshalers(refuseNull))
 	for _, known := range []error{NotObject, NullMember, json.ErrUnknownName} {
 		if errors.Is(err, known) {
 			err = known
@@ -199,7 +209,7 @@ func Unmarshal(data []byte, into any, unknown Unknown) error {
 	if err == json.ErrUnknownName {
 		return UnknownName
 	}
-	err = fault(err)
+	err = fault(data, err)
 	if _, ok := err.(Fault); err == nil || ok {
 		return err
 	}
