@@ -22,8 +22,7 @@ func FuzzErrorBody(f *testing.F) {
 			f.Add(status, []byte(body))
 		}
 	}
-	var known []feedback.Code
-	for _, code := range []feedback.Code{
+	known := []feedback.Code{
 		feedback.CodeAgentRequestTimeout, feedback.CodeAgentAuthorizationUnavailable, feedback.CodeAgentTransportUnavailable, feedback.CodeAgentSchemaUnsupported,
 		feedback.CodeAgentInvalidResponse, feedback.CodeUnknownFailure, feedback.CodeInvalidRequest, feedback.CodeInvocationNotFound, feedback.CodeInvocationRecordInvalid,
 		feedback.CodeInvocationConflict, feedback.CodeAgentRunConflict, feedback.CodeTaskDispatchUncertain, feedback.CodeRouteNotAllowed, feedback.CodeAudienceNotAllowed,
@@ -32,8 +31,6 @@ func FuzzErrorBody(f *testing.F) {
 		feedback.CodeTaskInvalidInput, feedback.CodeTaskRequired, feedback.CodeTaskScopeBlocked, feedback.CodeTaskMemberMismatch, feedback.CodeTaskBindingConflict,
 		feedback.CodeTaskPaused, feedback.CodeTaskCancelled, feedback.CodeTaskExpired, feedback.CodeTaskWriteBudgetExhausted, feedback.CodeTaskConcurrencyExhausted,
 		feedback.CodeTaskToolNotAllowed, feedback.CodeTaskRevisionConflict, feedback.CodeTaskRecordInvalid, feedback.CodeTaskNotFound, feedback.CodeTaskRunInactive,
-	} {
-		known = append(known, code)
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		if status < 100 || status > 999 {

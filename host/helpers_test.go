@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -177,11 +176,4 @@ func (w *wire) count(name string) int {
 		}
 	}
 	return n
-}
-
-// until is a context for what must not hang.
-func until(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
 }

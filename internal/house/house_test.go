@@ -27,12 +27,6 @@ type source struct {
 
 func (s source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
 
-// importable reports that programs of others import the package.
-func (s source) importable() bool {
-	first, _, _ := strings.Cut(s.pkg, "/")
-	return first != "internal" && first != "examples"
-}
-
 // sources parses every Go file of the module; modules within it are their own.
 func sources(t *testing.T) (all []source) {
 	t.Helper()
