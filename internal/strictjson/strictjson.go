@@ -54,14 +54,29 @@ func Object(data []byte, member func(name []byte, d *jsontext.Decoder) error) er
 // invalid UTF-8.
 func unmarshal(data []byte, into any, options ...json.Options) error {
 	// One option of the decoder lets both pass, or none. Most texts have no
-	// surrogate escape, and need not be looked at twice.
-	if bytes.Contains(data, []byte(`\ud`)) || bytes.Contains(data, []byte(`\uD`)) {
+	// surrogate, and need not be looked at twice.
+	if mayHaveSurrogates(data) {
 		if !utf8.Valid(data) {
 			return NotUTF8
 		}
 		options = append(options, jsontext.AllowInvalidUTF8(true))
 	}
 	return json.Unmarshal(data, into, options...)
+}
+
+// mayHaveSurrogates reports whether a surrogate escape can be in data: a u and
+// a d stand together, in whichever letter case the d is.
+func mayHaveSurrogates(data []byte) bool {
+	for {
+		i := bytes.IndexByte(data, 'u') + 1
+		if i == 0 || i == len(data) {
+			return false
+		}
+		if data[i]|0x20 == 'd' {
+			return true
+		}
+		data = data[i:]
+	}
 }
 
 type walk struct {

@@ -51,6 +51,7 @@ var refused = []struct {
 	{"hexadecimal", `{"x":0x1}`, strictjson.NotJSON},
 	{"no digit after the point", `{"x":1.}`, strictjson.NotJSON},
 	{"NaN", `{"x":NaN}`, strictjson.NotJSON},
+	{"cut within true", `{"x":tru`, strictjson.NotJSON},
 	{"capital true", `{"x":True}`, strictjson.NotJSON},
 	{"raw newline in a string", "{\"x\":\"\n\"}", strictjson.NotJSON},
 	{"unknown escape", `{"x":"\x41"}`, strictjson.NotJSON},
