@@ -2,11 +2,10 @@ package receipt_test
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/bailinghub/bailinghub-go/internal/paired"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -57,7 +56,6 @@ func BenchmarkParse(b *testing.B) {
 	} {
 		data := []byte(executed().with("result.text", `"`+body.text+`"`).String())
 		b.Run(body.name, func(b *testing.B) {
-			const pairs, turns = 31, 200
 			parse := func() {
 				if _, err := receipt.Parse(data, want); err != nil {
 					b.Fatal(err)
@@ -73,26 +71,9 @@ func BenchmarkParse(b *testing.B) {
 			for b.Loop() {
 				parse()
 			}
-			var ratios []float64
-			for i := range pairs {
-				var parsed, decoded time.Duration
-				if i%2 == 0 {
-					parsed, decoded = clock(turns, parse), clock(turns, plain)
-				} else {
-					decoded, parsed = clock(turns, plain), clock(turns, parse)
-				}
-				ratios = append(ratios, float64(parsed)/float64(decoded))
-			}
-			slices.Sort(ratios)
-			b.ReportMetric(ratios[len(ratios)/2], "parse/plain")
+			compared := paired.Compare(31, 200, parse, plain)
+			b.ReportMetric(compared.Ratio, "parse/plain")
+			b.ReportMetric(float64(compared.Floor.Nanoseconds()), "plain-ns/op")
 		})
 	}
-}
-
-func clock(turns int, f func()) time.Duration {
-	start := time.Now()
-	for range turns {
-		f()
-	}
-	return time.Since(start)
 }
