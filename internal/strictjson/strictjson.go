@@ -239,5 +239,5 @@ var refuseNull = json.UnmarshalFromFunc(func(d *jsontext.Decoder, _ any) error {
 	case kind == jsontext.KindNull:
 		return NullMember
 	}
-	return errors.ErrUnsupported
+	return skip
 })
