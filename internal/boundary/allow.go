@@ -48,7 +48,7 @@ func HubRequests(method, path, query string) bool {
 
 // allowed reports whether the request goes to the base server and may leave.
 func (c *Client) allowed(r *http.Request) bool {
-	path, ok := strings.CutPrefix(r.URL.EscapedPath(), c.base.EscapedPath())
+	path, ok := strings.CutPrefix(r.URL.EscapedPath(), c.path)
 	return ok &&
 		sameOrigin(r.URL, c.base) &&
 		(r.Host == "" || r.Host == c.base.Host) &&

@@ -57,31 +57,30 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	if !e.client.allowed(r) {
 		return nil, ErrRefused
 	}
-	var ctx context.Context
-	var cancel context.CancelFunc
-	caller := r.Context()
-	header := http.Header{"Accept": {"application/json"}, "User-Agent": {UserAgent}}
+	ctx := r.Context()
+	header := make(http.Header, 4)
+	header["Accept"], header["User-Agent"] = acceptJSON, userAgent
 	if e.request.Body != nil {
-		header.Set("Content-Type", "application/json")
+		header["Content-Type"] = acceptJSON
 	}
 	if e.request.Bearer != nil {
-		bearer, err := e.request.Bearer(caller)
+		bearer, err := e.request.Bearer(ctx)
 		if err != nil {
 			return nil, err
 		}
-		header.Set("Authorization", "Bearer "+bearer)
+		header["Authorization"] = []string{"Bearer " + bearer}
 	}
-	if err := caller.Err(); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	r.Header = header // the request is this attempt's alone
+	limited := ctx
 	if limit := e.client.transport.timeout; limit > 0 {
-		ctx, cancel = context.WithTimeout(caller, limit)
-	} else {
-		ctx, cancel = context.WithCancel(caller)
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+		r = r.WithContext(limited)
 	}
-	defer cancel()
-	r = r.WithContext(ctx)
-	r.Header = header
 
 	if e.request.Sending != nil {
 		e.request.Sending()
@@ -92,29 +91,34 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	}
 	var answer *Answer
 	if err == nil {
-		answer, err = e.read(ctx, cancel, response)
+		answer, err = e.read(limited, response)
 	}
 	switch {
 	case err == nil:
 		return answer, nil
-	case caller.Err() != nil:
-		return nil, caller.Err()
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case limited.Err() != nil:
+		return nil, limited.Err()
 	default:
 		return nil, NewLostError(err)
 	}
 }
 
-func (e *exchange) read(ctx context.Context, cancel context.CancelFunc, response *http.Response) (*Answer, error) {
+var (
+	acceptJSON = []string{"application/json"}
+	userAgent  = []string{UserAgent}
+)
+
+func (e *exchange) read(ctx context.Context, response *http.Response) (*Answer, error) {
 	answer := &Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header, time.Now())}
 	if response.Body == nil {
 		return answer, nil
 	}
 	defer response.Body.Close()
-	// A body of somebody else's transport may not know the context.
-	stop := context.AfterFunc(ctx, func() { response.Body.Close() })
-	defer stop()
+	if e.client.transport.own == nil { // a body of somebody else's may not know the context
+		defer context.AfterFunc(ctx, func() { response.Body.Close() })()
+	}
 
 	limit := int64(errorBodyLimit)
 	switch {
@@ -123,12 +127,12 @@ func (e *exchange) read(ctx context.Context, cancel context.CancelFunc, response
 	case answer.Status == http.StatusOK:
 		limit = e.request.Limit
 	case e.request.Decisive == nil || !e.request.Decisive(answer.Status):
-		drain(response.Body, cancel)
+		drain(response.Body)
 		return answer, nil
 	}
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		answer.Unusable = true
-		drain(response.Body, cancel)
+		drain(response.Body)
 		return answer, nil
 	}
 	body, err := readAtMost(response.Body, response.ContentLength, limit)
@@ -146,7 +150,7 @@ func (e *exchange) read(ctx context.Context, cancel context.CancelFunc, response
 // readAtMost reads to the end, or one byte past the limit, whichever comes
 // first. It never has more memory than twice what it read.
 func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
-	const first = 2048 // fits most receipts
+	const first = 1024 // fits most receipts
 	body := make([]byte, 0, min(max(announced+1, first), limit+1))
 	for {
 		n, err := r.Read(body[len(body):cap(body)])
@@ -165,8 +169,8 @@ func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
 }
 
 // drain reads a little of a body that decides nothing.
-func drain(body io.Reader, cancel context.CancelFunc) {
-	defer time.AfterFunc(drainTime, cancel).Stop()
+func drain(body io.ReadCloser) {
+	defer time.AfterFunc(drainTime, func() { body.Close() }).Stop()
 	io.CopyN(io.Discard, body, errorBodyLimit)
 }
 

@@ -12,7 +12,7 @@ const (
 	DefaultTimeout    = 15 * time.Second
 	DefaultMaxRetries = 2
 
-	idleConnsPerHost       = 64
+	connsPerHost           = 64
 	maxResponseHeaderBytes = 256 << 10
 )
 
@@ -60,8 +60,8 @@ type Transport struct {
 
 // NewTransport borrows the HTTP client of the settings: its transport and its
 // time limit for one request. Its cookie jar and its redirect policy play no
-// part. Without one, the transport is cloned from the default one, with room
-// for 64 idle connections and no proxy for plain http.
+// part. Without one, the transport is cloned from the default one, with at
+// most 64 connections to a host, all of them kept, and no proxy for plain http.
 func NewTransport(s Settings) *Transport {
 	if client := s.HTTPClient; client != nil {
 		base := client.Transport
@@ -75,7 +75,8 @@ func NewTransport(s Settings) *Transport {
 		own = standard.Clone()
 	}
 	own.MaxIdleConns = 0
-	own.MaxIdleConnsPerHost = idleConnsPerHost
+	own.MaxIdleConnsPerHost = connsPerHost
+	own.MaxConnsPerHost = connsPerHost
 	own.MaxResponseHeaderBytes = maxResponseHeaderBytes
 	if proxy := own.Proxy; proxy != nil {
 		own.Proxy = secureProxy(proxy)
