@@ -74,7 +74,7 @@ func (i *inspection) negotiate() (receipt.Capabilities, error) {
 		return receipt.Capabilities{}, err
 	}
 	if answer.Unusable {
-		return receipt.Capabilities{}, i.failure(feedback.Failure{Step: feedback.Negotiation, Status: answer.Status})
+		return receipt.Capabilities{}, i.failure(feedback.Failure{Event: feedback.BadBody, Step: feedback.Negotiation, Status: answer.Status})
 	}
 	capabilities, err := receipt.ParseCapabilities(answer.Body)
 	if err != nil {

@@ -32,6 +32,7 @@ const contractRows = `
 8  negotiation 404 route_unavailable                     agent_schema_unsupported        unsupported                check_compatibility no
 8  negotiation 405 hub_paused                            agent_schema_unsupported        unsupported                check_compatibility no
 8  negotiation 501 TASK_UNAVAILABLE                      agent_schema_unsupported        unsupported                check_compatibility no
+8  negotiation 200 event:body                            agent_schema_unsupported        unsupported                check_compatibility no
 9  negotiation 101                                       agent_invalid_response          unknown_failure            none                no
 9  receipt 302 hub_paused                                agent_invalid_response          unknown_failure            none                no
 9  receipt 399                                           agent_invalid_response          unknown_failure            none                no

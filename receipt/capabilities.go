@@ -48,11 +48,7 @@ func ParseCapabilities(data []byte) (Capabilities, error) {
 		good = err == nil && c == Capabilities{CapabilitiesSchema, Schema, true}
 	}
 	if !good {
-		// The table knows a refused negotiation by its status, which only the
-		// caller has.
-		failure := feedback.NewError(feedback.Failure{Event: feedback.BadBody, Step: feedback.Negotiation, Status: 200})
-		failure.StatusCode = 0
-		return Capabilities{}, failure
+		return Capabilities{}, feedback.NewError(feedback.Failure{Event: feedback.BadBody, Step: feedback.Negotiation})
 	}
 	return c, nil
 }
