@@ -5,53 +5,64 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// inspect does one inspection: the low-level client's requests, with a check in
-// TokenContext before each, and a check after the answer.
-func (s *session) inspect(caller context.Context, original Original) (*receipt.Receipt, error) {
+// inspect does one inspection: the low-level client's requests, and a look at
+// what the host recorded.
+func (s *session) inspect(caller context.Context, client *agentclient.BailingHubAgentClient, had *progress, original Original) (*receipt.Receipt, error) {
+	return checked(s, caller, had, original.InvocationID, func(ctx context.Context) (*receipt.Receipt, error) {
+		observed, err := client.InspectInvocation(ctx, original.InvocationID)
+		if err != nil {
+			return nil, err
+		}
+		if original.Tool != "" && observed.Tool != original.Tool ||
+			original.AgentRunID != "" && observed.AgentRunID != original.AgentRunID {
+			return nil, feedback.NewError(feedback.Failure{
+				Event: feedback.BadBody, Step: feedback.Receipt, Status: http.StatusOK,
+				InvocationID: original.InvocationID, Dispatched: true,
+				Message: "The receipt is not of the tool or run that the host recorded for this invocation. It was refused.",
+			})
+		}
+		return observed, nil
+	})
+}
+
+// checked asks within the time limit, with a check in TokenContext before each
+// request and a check after the answer. No answer is given past a check that
+// failed.
+func checked[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
+	var none T
 	ctx, cancel := context.WithTimeout(caller, s.transport.settings.Timeout)
 	defer cancel()
-	// failed gives the error of this inspection, and ends the reuse of its
-	// negotiation.
-	failed := func(failure feedback.Failure, dispatched bool) (*receipt.Receipt, error) {
-		s.client.Store(s.newClient())
-		if ctx.Err() != nil {
-			failure = feedback.Ended(caller)
-		}
-		failure.InvocationID, failure.Dispatched = original.InvocationID, dispatched
-		return nil, feedback.NewError(failure)
-	}
-
-	had := &progress{}
-	observed, err := s.client.Load().InspectInvocation(context.WithValue(ctx, progressKey{}, had), original.InvocationID)
+	answer, err := ask(context.WithValue(ctx, progressKey{}, had))
 	dispatched := true
 	if failure, ok := errors.AsType[*feedback.Error](err); ok {
 		dispatched = failure.Feedback.Dispatch == feedback.DispatchAttempted
 	}
-	if err != nil && ctx.Err() != nil {
-		return failed(feedback.Failure{}, dispatched)
+	failed := func(failure feedback.Failure) (T, error) {
+		if ctx.Err() != nil {
+			failure = feedback.Ended(caller)
+		}
+		failure.InvocationID, failure.Dispatched = invocationID, dispatched
+		return none, feedback.NewError(failure)
 	}
-	if !had.entered {
-		return nil, err
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return failed(feedback.Failure{})
+	case !had.entered: // there was no answer, and the check at entry says why
+		return none, err
 	}
 	_, changed := await.Do(ctx, func(ctx context.Context) (registry.Credentials, error) { return s.check(ctx, had) })
 	switch {
 	case changed != nil:
-		return failed(s.failure(changed), dispatched)
+		return failed(s.failure(changed))
 	case err != nil:
-		return nil, err
+		return none, err
 	}
-	if original.Tool != "" && observed.Tool != original.Tool ||
-		original.AgentRunID != "" && observed.AgentRunID != original.AgentRunID {
-		return failed(feedback.Failure{
-			Event: feedback.BadBody, Step: feedback.Receipt, Status: http.StatusOK,
-			Message: "The receipt is not of the tool or run that the host recorded for this invocation. It was refused.",
-		}, dispatched)
-	}
-	return observed, nil
+	return answer, nil
 }

@@ -57,6 +57,7 @@ func (s *session) refresh(ctx context.Context, replaces registry.Secret, had *pr
 		}
 		if f.replaces == replaces {
 			had.refreshed = had.refreshed || f.sent
+			had.refreshFailed = f.err != nil
 			return f.err
 		}
 	}

@@ -50,8 +50,9 @@ type session struct {
 
 // progress is what one inspection has had; it travels in its context.
 type progress struct {
-	entered   bool // the check at entry went well
-	refreshed bool
+	entered       bool // the check at entry went well
+	refreshed     bool // the one refresh was had
+	refreshFailed bool
 }
 
 type progressKey struct{}
@@ -77,7 +78,7 @@ func (t *Transport) session(original Original) (*session, error) {
 	}
 	_, err = huburl.Normalize(key.binding.HubURL, false)
 	s := &session{sessionKey: key, transport: t, secure: err == nil, hub: hub}
-	s.client.Store(s.newClient())
+	s.client.Store(s.newClient(t.settings))
 	for other := range t.sessions {
 		if len(t.sessions) < maxSessions {
 			break
@@ -88,14 +89,14 @@ func (t *Transport) session(original Original) (*session, error) {
 	return s, nil
 }
 
-func (s *session) newClient() *agentclient.BailingHubAgentClient {
+func (s *session) newClient(settings boundary.Settings) *agentclient.BailingHubAgentClient {
 	client, err := agentclient.New(agentclient.Config{
 		HubURL:            s.binding.HubURL,
 		Workspace:         s.binding.Workspace,
 		TokenSource:       s,
 		AllowInsecureHTTP: true, // every check asks the connection whether that is so
-	}, func(settings *boundary.Settings) error {
-		*settings = s.transport.settings
+	}, func(own *boundary.Settings) error {
+		*own = settings
 		return nil
 	})
 	if err != nil {

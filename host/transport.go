@@ -130,14 +130,21 @@ func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*
 		return nil, err
 	}
 	start := time.Now()
-	observed, err := s.inspect(ctx, original)
+	observed, err := s.inspect(ctx, s.client.Load(), &progress{}, original)
+	if err != nil {
+		s.client.Store(s.newClient(t.settings)) // any failure ends the reuse of a negotiation
+	}
+	t.log(ctx, start, original.InvocationID, err)
+	return observed, err
+}
+
+func (t *Transport) log(ctx context.Context, start time.Time, invocationID string, err error) {
 	var code feedback.Code
 	status := http.StatusOK
 	if failure, ok := errors.AsType[*feedback.Error](err); ok {
 		code, status = failure.Feedback.Code, failure.StatusCode
 	}
-	boundary.LogInspection(ctx, t.settings.Logger, start, original.InvocationID, string(code), status)
-	return observed, err
+	boundary.LogInspection(ctx, t.settings.Logger, start, invocationID, string(code), status)
 }
 
 // CloseIdleConnections closes the idle connections of the transport's own HTTP

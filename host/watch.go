@@ -1,0 +1,150 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"reflect"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/receipt"
+)
+
+// watch is how one original is watched.
+type watch struct {
+	first, longest time.Duration
+	patience       time.Duration
+}
+
+// WatchOption changes how [Transport.WatchInvocation] asks.
+type WatchOption func(*watch) error
+
+// WithInterval sets how long to wait between two looks: first after something
+// new, then doubled with each look that finds nothing new, up to longest, with
+// a jitter that keeps to these limits. The default is 1 and 30 seconds. An interval
+// that is not positive, or a longest one shorter than the first, is an invalid
+// request.
+func WithInterval(first, longest time.Duration) WatchOption {
+	return func(w *watch) error {
+		if first <= 0 || longest < first {
+			return invalid("WithInterval: the intervals must be positive, and the longest no shorter than the first.")
+		}
+		w.first, w.longest = first, longest
+		return nil
+	}
+}
+
+// WithPatience sets for how long transport failures in a row are waited out,
+// beginning with the first of them. The default is 5 minutes. Zero means that
+// the first one ends the watch. A negative time is an invalid request.
+func WithPatience(limit time.Duration) WatchOption {
+	return func(w *watch) error {
+		if limit < 0 {
+			return invalid("WithPatience: the time must not be negative.")
+		}
+		w.patience = limit
+		return nil
+	}
+}
+
+// WatchInvocation looks at one original again and again, and yields the first
+// observation and then each one that differs from the one before, the time of
+// observation aside. It ends once the operation is settled, with that as the
+// last observation, or with an error, which is always the last thing that it
+// yields: a [*feedback.Error], as from [Transport.InspectInvocation]. The end of
+// ctx is such an error.
+//
+// An answer that the Hub observed earlier than one already seen is never
+// yielded as news. Transport failures are waited out, a Retry-After of the Hub
+// included, for as long as [WithPatience] says; any other failure ends it at
+// once.
+//
+// It only looks. It never resumes or approves: an operation that is approved
+// and not dispatched stays so until the host continues the original by other
+// means. [receipt.ProgressInFlight] and [receipt.ProgressUnresolved] do not
+// settle by being looked at, either: they ask of a host to stop watching at
+// some time (by ctx), to keep the identifiers, and to have a person reconcile
+// the operation with the business system. They are never leave to send it
+// again.
+func (t *Transport) WatchInvocation(ctx context.Context, original Original, opts ...WatchOption) iter.Seq2[*receipt.Receipt, error] {
+	return func(yield func(*receipt.Receipt, error) bool) {
+		w := watch{first: time.Second, longest: 30 * time.Second, patience: 5 * time.Minute}
+		for _, option := range opts {
+			err := error(invalid("An option is nil."))
+			if option != nil {
+				err = option(&w)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		w.run(ctx, t, original, yield)
+	}
+}
+
+func (w *watch) run(ctx context.Context, t *Transport, original Original, yield func(*receipt.Receipt, error) bool) {
+	var last *receipt.Receipt // the latest by the Hub's clock
+	var failing time.Time     // since when; zero while all is well
+	for interval := w.first; ; interval = min(interval, w.longest/2) * 2 {
+		observed, err := t.InspectInvocation(ctx, original)
+		now := time.Now()
+		pause := time.Duration(0)
+		switch {
+		case err == nil:
+			failing = time.Time{}
+			if last != nil && observed.ObservedAt.Before(last.ObservedAt) {
+				break // not news, whatever it says
+			}
+			isNews := last == nil || !same(last, observed)
+			last = observed
+			if isNews {
+				interval = w.first
+				if !yield(observed, nil) {
+					return
+				}
+			}
+			if observed.Settled() {
+				return
+			}
+		case feedback.CategoryOf(err) != feedback.CategoryTransportUnavailable || ctx.Err() != nil:
+			yield(nil, err)
+			return
+		default:
+			if failing.IsZero() {
+				failing = now
+			}
+			failure, _ := errors.AsType[*feedback.Error](err)
+			pause = failure.RetryAfter
+			if now.Add(pause).Sub(failing) >= w.patience {
+				yield(nil, err)
+				return
+			}
+		}
+		if err := w.sleep(ctx, max(pause, min(max(wait(interval, 1), w.first), w.longest)), original.InvocationID); err != nil {
+			yield(nil, err)
+			return
+		}
+	}
+}
+
+func (w *watch) sleep(ctx context.Context, d time.Duration, invocationID string) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		failure := feedback.Ended(ctx)
+		failure.InvocationID = invocationID
+		return feedback.NewError(failure)
+	}
+}
+
+// same reports that two receipts tell the same.
+func same(a, b *receipt.Receipt) bool {
+	x, y := *a, *b
+	x.ObservedAt, y.ObservedAt = time.Time{}, time.Time{}
+	return reflect.DeepEqual(x, y)
+}
