@@ -3,11 +3,15 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,4 +183,138 @@ func BenchmarkInspection(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkBatch measures 5,000 inspections of 3 bindings, 64 at once, at a Hub
+// on loopback that takes 2 ms for each answer, beside as many bare GETs, 64 at
+// once; the two take turns within one run, and throughput is the median of the
+// pairs' ratios. Memory is what is live on top of the bare run, and connections
+// are those that the Hub saw.
+//
+//	go test -run '^$' -bench Batch -benchtime 1x ./host
+func BenchmarkBatch(b *testing.B) {
+	const (
+		bindings, each, atATime = 3, 1667, 64
+		latency                 = 2 * time.Millisecond
+	)
+	ctx := context.Background()
+	store := registry.NewMemory()
+	var originals []host.Original
+	var conns atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		time.Sleep(latency)
+		rw.Header().Set("Content-Type", "application/json; charset=utf-8")
+		id, isReceipt := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/agent-api/v1/tool-invocations/"), "/receipt")
+		if !isReceipt {
+			_, _ = io.WriteString(rw, `{"schema_version":"bailing.agent-invocation-inspection-capabilities.v1","receipt_schema":"bailing.agent-invocation-receipt.v1","read_only":true}`)
+			return
+		}
+		_, _ = io.WriteString(rw, `{"schema_version":"bailing.agent-invocation-receipt.v1","read_only":true,"business_operation_performed":false,"invocation_id":"`+id+
+			`","agent_run_id":"33333333-3333-4333-8333-333333333333","route":"`+"workspace-"+id[:1]+`","tool":"goods_update","observed_at":"2026-09-15T12:00:00.000Z",`+
+			`"result":null,"result_source":"none","dispatch_state":"unknown","approval":{"status":"none"},"journal_state":"absent"}`)
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	server.Start()
+	b.Cleanup(server.Close)
+	for n := range bindings {
+		workspace := fmt.Sprintf("workspace-%d", n)
+		connection, err := store.Register(ctx, registry.Descriptor{HubURL: server.URL, ClientAppID: "commerce-agent", Workspace: workspace})
+		if err != nil {
+			b.Fatal(err)
+		}
+		login := registry.Credentials{
+			HubURL: server.URL, ClientAppID: "commerce-agent", Workspace: workspace, SessionID: fmt.Sprintf("11111111-1111-4111-8111-%012d", n),
+			AccessToken: registry.NewSecret("synthetic-access"), RefreshToken: registry.NewSecret("synthetic-refresh"),
+			AccessExpiresAt: time.Now().Add(24 * time.Hour), RefreshExpiresAt: time.Now().Add(48 * time.Hour),
+		}
+		if err := store.SaveCredentials(ctx, connection.Key, login); err != nil {
+			b.Fatal(err)
+		}
+		for k := range each {
+			originals = append(originals, host.Original{
+				InvocationID: fmt.Sprintf("%d%063x", n, k), ConnectionKey: connection.Key, Workspace: workspace, ExpectedBinding: login.Binding(),
+			})
+		}
+	}
+
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = atATime
+	b.Cleanup(transport.CloseIdleConnections)
+	bare := func() {
+		client := &http.Client{Transport: transport}
+		ids := make(chan string, len(originals))
+		for _, original := range originals {
+			ids <- original.InvocationID
+		}
+		close(ids)
+		var all sync.WaitGroup
+		for range atATime {
+			all.Go(func() {
+				for id := range ids {
+					r, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/agent-api/v1/tool-invocations/"+id+"/receipt", nil)
+					answer, err := client.Do(r)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+			})
+		}
+		all.Wait()
+	}
+	inspector, err := host.New(store)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(inspector.CloseIdleConnections)
+	batch := func() {
+		answered := 0
+		for o := range inspector.InspectInvocations(ctx, originals, host.WithConcurrency(atATime)) {
+			if o.Err != nil {
+				b.Error(o.Err)
+			}
+			answered++
+		}
+		if answered != len(originals) {
+			b.Errorf("%d answers", answered)
+		}
+	}
+	for b.Loop() {
+		result := paired.Compare(11, 1, batch, bare)
+		b.ReportMetric(1/result.Ratio, "throughput")
+		b.ReportMetric(float64(len(originals))/result.Subject.Seconds(), "inspections/s")
+	}
+	peak := func(f func()) uint64 {
+		runtime.GC()
+		stop, highest := make(chan struct{}), make(chan uint64)
+		go func() {
+			var most uint64
+			for {
+				var now runtime.MemStats
+				runtime.ReadMemStats(&now)
+				most = max(most, now.HeapInuse+now.StackInuse)
+				select {
+				case <-stop:
+					highest <- most
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+			}
+		}()
+		f()
+		close(stop)
+		return <-highest
+	}
+	floor := peak(bare)
+	before := conns.Load()
+	inspector.CloseIdleConnections()
+	used := peak(batch)
+	b.ReportMetric((float64(used)-float64(floor))/(1<<20), "MiB-more")
+	b.ReportMetric(float64(conns.Load()-before), "connections")
 }
