@@ -57,7 +57,7 @@ func checked[T any](s *session, caller context.Context, had *progress, invocatio
 	case !had.entered: // there was no answer, and the check at entry says why
 		return none, err
 	}
-	_, changed := await.Do(ctx, func(ctx context.Context) (registry.Credentials, error) { return s.check(ctx, had) })
+	_, changed := s.checkAfter(ctx, had)
 	switch {
 	case changed != nil:
 		return failed(s.failure(changed))
@@ -65,4 +65,13 @@ func checked[T any](s *session, caller context.Context, had *progress, invocatio
 		return none, err
 	}
 	return answer, nil
+}
+
+// checkAfter is check for a caller that must not be held up by its store. Where
+// the store never waits there is no need of another goroutine.
+func (s *session) checkAfter(ctx context.Context, had *progress) (registry.Credentials, error) {
+	if s.transport.prompt {
+		return s.check(ctx, had)
+	}
+	return await.Do(ctx, func(ctx context.Context) (registry.Credentials, error) { return s.check(ctx, had) })
 }
