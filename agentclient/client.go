@@ -12,6 +12,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/nothing"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -26,6 +27,13 @@ type Config struct {
 	// TokenSource gives the access tokens of the original session. See
 	// [ContextTokenSource] and [Refresher] for what it may do besides. A token
 	// that is not a Bearer token is refused. Required.
+	//
+	// An error of the source ends the inspection, and its text goes no further.
+	// A network error, an oauth2.RetrieveError with 408, 425, 429 or 5xx, and a
+	// [*feedback.Error] of [feedback.CategoryTransportUnavailable] mean that it
+	// cannot be asked now ([feedback.CodeAgentTransportUnavailable]); any other
+	// error means that there is no login
+	// ([feedback.CodeAgentAuthorizationUnavailable]).
 	TokenSource oauth2.TokenSource
 	// AllowInsecureHTTP allows plain http to any host. The token can then be
 	// read on the way.
@@ -37,7 +45,7 @@ type Config struct {
 // [New], save for what [WithNegotiationReuse] remembers.
 type BailingHubAgentClient struct {
 	workspace string
-	source    oauth2.TokenSource
+	source    func() oauth2.TokenSource // not the source, which would print with the client
 	settings  boundary.Settings
 	transport *boundary.Transport
 	hub       *boundary.Client
@@ -58,9 +66,9 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 		return nil, invalid("Config.HubURL " + err.Error() + ".")
 	}
 	if !identifier.Workspace(cfg.Workspace) {
-		return nil, invalid("Config.Workspace is not a workspace: 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto.")
+		return nil, invalid("Config.Workspace must be 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto.")
 	}
-	if cfg.TokenSource == nil {
+	if nothing.Is(cfg.TokenSource) {
 		return nil, invalid("Config.TokenSource is missing.")
 	}
 	transport := settings.Shared
@@ -73,7 +81,7 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 	}
 	return &BailingHubAgentClient{
 		workspace: cfg.Workspace,
-		source:    cfg.TokenSource,
+		source:    func() oauth2.TokenSource { return cfg.TokenSource },
 		settings:  settings,
 		transport: transport,
 		hub:       hub,
@@ -102,12 +110,13 @@ func (c *BailingHubAgentClient) InvocationInspectionCapabilities(ctx context.Con
 // nothing, and may be called as often as wanted.
 //
 // The id is 64 lower-case hexadecimal digits. Every error is a
-// [*feedback.Error]; no error means that the operation did not happen. A
+// [*feedback.Error], and none of them, whatever its code, is evidence that the
+// operation did not happen. A
 // receipt that is not of this invocation and of the client's workspace is
 // refused.
 func (c *BailingHubAgentClient) InspectInvocation(ctx context.Context, invocationID string) (*receipt.Receipt, error) {
 	if !identifier.InvocationID(invocationID) {
-		return nil, invalid("The invocation id is not one: it has 64 lower-case hexadecimal digits.")
+		return nil, invalid("The invocation id must be 64 lower-case hexadecimal digits.")
 	}
 	i, err := c.begin(ctx, invocationID)
 	if err != nil {
@@ -134,6 +143,9 @@ func invalidOption(err error) error {
 	return err
 }
 
-func invalid(message string) *feedback.Error {
-	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, Message: message})
+func invalid(message string) *feedback.Error { return invalidFor("", message) }
+
+// invalidFor is invalid where the caller gave a valid invocation id.
+func invalidFor(invocationID, message string) *feedback.Error {
+	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, InvocationID: invocationID, Message: message})
 }

@@ -31,13 +31,16 @@ type inspection struct {
 
 	retries    int           // what is left of them
 	dispatched bool          // one of the two requests was handed to the network
-	refreshed  bool          // the one forced refresh was had
+	refreshes  int           // the forced ones that were asked for
 	next       *oauth2.Token // what that gave, for the repeat alone
 }
 
 func (c *BailingHubAgentClient) begin(ctx context.Context, invocationID string) (*inspection, error) {
-	if ctx == nil {
-		return nil, invalid("The context is nil.")
+	switch {
+	case ctx == nil:
+		return nil, invalidFor(invocationID, "The context is nil.")
+	case c.hub == nil:
+		return nil, invalidFor(invocationID, "The client was not made by New.")
 	}
 	i := &inspection{client: c, id: invocationID, start: time.Now(), caller: ctx, retries: c.settings.MaxRetries}
 	if c.settings.Shared != nil { // whose owner keeps the time limit
@@ -126,12 +129,15 @@ func (i *inspection) ask(step feedback.Step, path string, limit int64) (*boundar
 		},
 	}
 	answer, err := i.client.hub.Do(i.ctx, request)
-	if err == nil && answer.Status == http.StatusUnauthorized && !i.refreshed {
+	for err == nil && answer.Status == http.StatusUnauthorized && i.refreshes < i.client.maxRefreshes() {
+		i.refreshes++
 		var can bool
-		if i.next, can, err = i.client.refresh(i.ctx, used); can && err == nil {
+		if i.next, can, err = i.client.refresh(i.ctx, used); !can {
+			break
+		}
+		if err == nil {
 			answer, err = i.client.hub.Do(i.ctx, request)
 		}
-		i.refreshed = can
 	}
 	switch {
 	case err != nil:

@@ -17,7 +17,7 @@ type Option func(*boundary.Settings) error
 // play no part: no cookie is sent and no redirect is followed.
 //
 // Nil, and no such option, mean a transport of the client's own: cloned from
-// http.DefaultTransport, with at most 64 connections to the Hub, and with a
+// http.DefaultTransport, with up to 64 idle connections to the Hub, and with a
 // proxy (from the environment, as usual) for an https Hub only. A client whose
 // Transport is nil stands for http.DefaultTransport itself.
 func WithHTTPClient(client *http.Client) Option {

@@ -308,8 +308,8 @@ func TestEndlessBodies(t *testing.T) {
 		code   feedback.Code
 	}{
 		{200, 1<<20 + 1<<16, feedback.CodeAgentInvalidResponse},
-		{302, 1 << 16, feedback.CodeAgentInvalidResponse},
-		{401, 1 << 16, feedback.CodeAgentAuthorizationUnavailable},
+		{302, 1<<16 + 1, feedback.CodeAgentInvalidResponse},
+		{401, 1<<16 + 1, feedback.CodeAgentAuthorizationUnavailable},
 		{404, 1<<16 + 1<<12, feedback.CodeUnknownFailure},
 		{101, 0, feedback.CodeAgentInvalidResponse},
 	} {

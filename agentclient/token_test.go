@@ -90,7 +90,7 @@ func TestForcedRefresh(t *testing.T) {
 		"keeps the repeats":        {&rotating{}, sequence(status(401, ""), lost, lost, good), []string{"capabilities", "capabilities", "capabilities", "capabilities", "receipt"}, 1, "", 0},
 		"fails":                    {&rotating{fail: errors.New(canary)}, accepting(&one, good), []string{"capabilities"}, 1, feedback.CodeAgentAuthorizationUnavailable, 0},
 		"fails with feedback": {&rotating{fail: fmt.Errorf("store: %w", feedback.NewError(feedback.Failure{Event: feedback.BindingChanged}))},
-			accepting(&one, good), []string{"capabilities"}, 1, feedback.CodeAgentBindingChanged, 0},
+			accepting(&one, good), []string{"capabilities"}, 1, feedback.CodeAgentAuthorizationUnavailable, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +180,9 @@ func TestTokenSourceFailures(t *testing.T) {
 		"connection refused":   {fails(&url.Error{Op: "Post", URL: "https://" + canary, Err: cause}), feedback.CodeAgentTransportUnavailable, 0, nil},
 		"its own time limit":   {fails(fmt.Errorf("%s: %w", canary, context.DeadlineExceeded)), feedback.CodeAgentTransportUnavailable, 0, nil},
 		"its own cancellation": {fails(fmt.Errorf("%s: %w", canary, context.Canceled)), feedback.CodeAgentTransportUnavailable, 0, nil},
-		"feedback of its own":  {fails(feedback.NewError(feedback.Failure{Event: feedback.StoreFailed, Causes: []error{io.ErrShortWrite}})), feedback.CodeUnknownFailure, 0, io.ErrShortWrite},
+		"feedback of its own":  {fails(&feedback.Error{Feedback: feedback.Feedback{Code: canary, Message: canary}}), feedback.CodeAgentAuthorizationUnavailable, 0, nil},
+		"feedback, not now":    {fails(feedback.NewError(feedback.Failure{Status: 503, RetryAfter: time.Second, Message: canary})), feedback.CodeAgentTransportUnavailable, time.Second, nil},
+		"feedback, cancelled":  {fails(feedback.NewError(feedback.Failure{Event: feedback.Cancelled, Causes: []error{context.Canceled}})), feedback.CodeAgentTransportUnavailable, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

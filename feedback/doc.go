@@ -2,25 +2,26 @@
 // do about it.
 //
 // Every error of an inspection is an [*Error]. It carries a [Feedback], the
-// structured object that a host may hand on to its own log, to a person or to
-// a model, and the HTTP status that decided:
+// structured object that a host may hand on to its own log or to a person, and the HTTP status that decided:
 //
 //	observed, err := transport.InspectInvocation(ctx, original)
 //	var failure *feedback.Error
-//	switch {
-//	case err == nil:
-//		fmt.Println(observed.Progress().Sentence())
-//	case errors.Is(err, feedback.CodeInvocationNotFound):
-//		// No evidence. That is not proof that nothing happened.
-//	case errors.As(err, &failure) && failure.Feedback.Retryable:
-//		// The same question may be asked again, after failure.RetryAfter.
-//	default:
-//		log.Print(feedback.CodeOf(err), feedback.CategoryOf(err))
+//	if errors.As(err, &failure) {
+//		log.Printf("%s (%s)", feedback.CodeOf(err), feedback.CategoryOf(err))
+//		switch failure.Feedback.NextAction {
+//		case feedback.NextInspectOriginal:
+//			// Retryable: ask the same question again, not before RetryAfter
+//			// and with a backoff. Else have an operator look.
+//		case feedback.NextRestoreScope:
+//			// Bring the original connection back first.
+//		case feedback.NextReauthorize:
+//			// A person has to restore the original access.
+//		}
 //	}
 //
-// Nothing in this package ever allows an operation to be sent again. Retryable
-// speaks of the next action alone, and the next action of a lost answer is to
-// ask about the original invocation once more.
+// Nothing in this package ever allows an operation to be sent again. Dispatch
+// and Retryable speak of the question and its next action, never of the
+// operation: hand a model the message, not the bare members.
 //
 // Which failure means what stands as a table in failures.go.
 package feedback

@@ -11,8 +11,8 @@ import (
 // errors.Is finds its code ([Code] is an error), context.Canceled or
 // context.DeadlineExceeded where the context ended it, and the cause that the
 // caller gave that context. What errors.As and errors.Is see besides are
-// network and TLS errors and this SDK's own sentinels, never an error that
-// quotes a server's text or a credential.
+// network and TLS errors (those of a certificate name its hosts) and this SDK's
+// own sentinels, never an error that quotes an answer or a credential.
 //
 // An Error is not changed after it was made and may be shared.
 type Error struct {
@@ -46,12 +46,31 @@ func (e *Error) Is(target error) bool {
 // Unwrap gives the causes that are safe to show; see [Error].
 func (e *Error) Unwrap() []error { return e.causes }
 
+// wireError is the wire form of an error.
+type wireError struct {
+	wire
+	Status int `json:"status,omitempty"`
+}
+
 // MarshalJSON gives the feedback object, and the status where there was one.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		wire
-		Status int `json:"status,omitempty"`
-	}{e.Feedback.wire(), e.StatusCode})
+	return json.Marshal(wireError{e.Feedback.wire(), e.StatusCode})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. RetryAfter and the causes are not
+// in it: what was kept is a report, not an error to act on.
+func (e *Error) UnmarshalJSON(data []byte) error {
+	var w wireError
+	if err := json.Unmarshal(data, &w); err != nil {
+		return errNotFeedback
+	}
+	var read Error
+	if err := w.into(&read.Feedback); err != nil {
+		return err
+	}
+	read.StatusCode = w.Status
+	*e = read
+	return nil
 }
 
 // CodeOf gives the code of the first [*Error] or [Code] that err wraps; ""

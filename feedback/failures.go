@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -96,7 +97,7 @@ const asTheHubSays Code = ""
 var failures = []row{
 	{number: "1", event: BadArgument,
 		code: CodeInvalidRequest, category: CategoryInvalidRequest, nextAction: NextNone,
-		message: "An argument is not valid; nothing was sent."},
+		message: "An argument is not valid, so the question was not asked."},
 	{number: "2", event: Cancelled,
 		code: CodeAgentRequestCancelled, category: CategoryCancelled, nextAction: NextNone,
 		message: "The inspection was cancelled by its caller."},
@@ -108,7 +109,7 @@ var failures = []row{
 		message: "The connection is no longer bound to the original Hub, client, workspace and session. Restore the original one; no answer is given under another."},
 	{number: "5", event: NoAuthorization,
 		code: CodeAgentAuthorizationUnavailable, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
-		message: "There is no usable login for the original connection. A person has to log in again."},
+		message: "There is no usable login for the original session. A person has to restore its access; a new login is another session, which does not read this operation."},
 	{number: "6", event: StoreFailed,
 		code: CodeUnknownFailure, category: CategoryUnknownFailure, nextAction: NextNone,
 		message: "The connection store failed, so the binding could not be checked and any answer is withheld."},
@@ -123,19 +124,19 @@ var failures = []row{
 		message: "This Hub does not offer the inspection contract that this SDK reads. Nothing else was tried instead."},
 	{number: "9", statuses: []span{{100, 199}, {300, 399}},
 		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
-		message: "The Hub's answer is neither a result nor a failure (a redirect, for example). It was not followed."},
+		message: "The Hub's answer is neither a receipt nor a failure (a redirect, for example, which was not followed). That says nothing about the operation."},
 	{number: "9", step: Receipt, statuses: []span{{201, 299}},
 		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
-		message: "The Hub answered the request for a receipt with a status other than 200. The answer was refused."},
+		message: "The Hub answered the request for a receipt with a status other than 200, so no answer is given."},
 	{number: "10", event: UnknownSchema, step: Receipt,
 		code: CodeAgentSchemaUnsupported, category: CategoryUnsupported, nextAction: NextCheckCompatibility,
 		message: "The receipt, or the result in it, is of a schema that this SDK does not read."},
 	{number: "11", event: BadBody, step: Receipt,
 		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
-		message: "The Hub's answer is not a valid receipt of this invocation. It was refused and must not be presented as a result."},
+		message: "The Hub's answer is not a valid receipt of this invocation, so no answer is given. It must not be presented as a result."},
 	{number: "11a", statuses: []span{{401, 401}},
 		code: CodeAgentAuthorizationUnavailable, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
-		message: "The Hub does not accept the login of the original connection. A person has to log in again."},
+		message: "The Hub does not accept the login of the original session. A person has to restore its access; a new login is another session, which does not read this operation."},
 	{number: "12", step: Receipt, hubCodes: []Code{CodeInvocationNotFound, CodeInvocationRecordInvalid, CodeInvocationConflict, CodeAgentRunConflict, CodeTaskDispatchUncertain},
 		code: asTheHubSays, category: CategoryInvocationOutcomeUnknown, nextAction: NextInspectOriginal,
 		message: "The Hub has no verifiable evidence of this invocation under this authorization. That does not prove that the operation did not happen: keep its identifiers and have the original looked at."},
@@ -147,12 +148,12 @@ var failures = []row{
 		message: "The Hub's task ledger cannot be asked now. The original can be inspected again."},
 	{number: "15", hubCodes: []Code{CodeTaskInvalidInput},
 		code: asTheHubSays, category: CategoryInvalidRequest, nextAction: NextNone,
-		message: "The Hub does not accept the request's task."},
+		message: "The Hub does not accept the task of the question. That says nothing about the operation."},
 	{number: "16", hubCodes: []Code{
 		CodeTaskRequired, CodeTaskScopeBlocked, CodeTaskMemberMismatch, CodeTaskBindingConflict, CodeTaskPaused, CodeTaskCancelled, CodeTaskExpired,
 		CodeTaskWriteBudgetExhausted, CodeTaskConcurrencyExhausted, CodeTaskToolNotAllowed, CodeTaskRevisionConflict, CodeTaskRecordInvalid, CodeTaskNotFound, CodeTaskRunInactive},
 		code: asTheHubSays, category: CategoryTaskControl, nextAction: NextNone,
-		message: "The task that governs the operation does not allow this inspection."},
+		message: "The task that governs the operation does not allow this question. That does not tell what became of the operation."},
 	{number: "17", statuses: []span{{403, 403}}, hubCodes: []Code{CodeRouteNotAllowed, CodeAudienceNotAllowed, CodeAgentDirectDisabled, CodeAgentClientDisabled},
 		code: asTheHubSays, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
 		message: "The original authorization does not allow this any more. It has to be granted again; no other one is used instead."},
@@ -164,10 +165,10 @@ var failures = []row{
 		message: "The operation's tool is not authorized any more, so its evidence cannot be read."},
 	{number: "19", hubCodes: []Code{CodeInvalidRequest, CodeInvalidRoute},
 		code: asTheHubSays, category: CategoryInvalidRequest, nextAction: NextNone,
-		message: "The Hub does not accept the request."},
+		message: "The Hub does not accept the question. That says nothing about the operation."},
 	{number: "20", hubCodes: []Code{CodeRouteUnavailable},
 		code: asTheHubSays, category: CategoryUnknownFailure, nextAction: NextNone,
-		message: "The original workspace is disabled or gone at the Hub."},
+		message: "The original workspace is disabled or gone at the Hub. That says nothing about the operation."},
 	{number: "21", hubCodes: []Code{CodeHubPaused, CodeAgentToolsUnavailable, CodeAgentRuntimeUnavailable},
 		code: asTheHubSays, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
 		message: "The Hub cannot answer now. The original can be inspected again."},
@@ -176,7 +177,7 @@ var failures = []row{
 		message: "The Hub cannot answer now. The original can be inspected again."},
 	{number: "23",
 		code: CodeUnknownFailure, category: CategoryUnknownFailure, nextAction: NextNone,
-		message: "The Hub refused the request for a reason that this SDK does not know."},
+		message: "The Hub did not answer the question, for a reason that this SDK does not know. That says nothing about the operation."},
 }
 
 func (r *row) fits(f Failure) bool {
@@ -201,10 +202,10 @@ func (f Failure) row() *row {
 // Ended is the failure of a call whose context, or else whose own time limit,
 // has ended.
 func Ended(ctx context.Context) Failure {
-	switch err := ctx.Err(); err {
-	case nil:
+	switch err := ctx.Err(); {
+	case err == nil:
 		return Failure{Event: TimedOut, Causes: []error{context.DeadlineExceeded}}
-	case context.DeadlineExceeded:
+	case errors.Is(err, context.DeadlineExceeded):
 		return Failure{Event: TimedOut, Causes: []error{err, context.Cause(ctx)}}
 	default:
 		return Failure{Event: Cancelled, Causes: []error{err, context.Cause(ctx)}}

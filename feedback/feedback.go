@@ -1,12 +1,15 @@
 package feedback
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+)
 
 // Schema names the wire form that a [Feedback] marshals to.
 const Schema = "bailing.agent-feedback.v1"
 
 // Feedback is the structured account of one failure. Its JSON is the wire
-// object of the schema [Schema].
+// object of the schema [Schema], both ways.
 //
 // The zero value is no failure. A Feedback is a plain value: copy it freely.
 type Feedback struct {
@@ -65,6 +68,36 @@ func (f Feedback) wire() wire {
 		Disposition:  f.Disposition,
 		Message:      f.Message,
 	}
+}
+
+// UnmarshalJSON reads the wire object, of this schema alone.
+func (f *Feedback) UnmarshalJSON(data []byte) error {
+	var w wire
+	if err := json.Unmarshal(data, &w); err != nil {
+		return errNotFeedback // the decoder's error quotes the text
+	}
+	return w.into(f)
+}
+
+var errNotFeedback = errors.New("feedback: not a feedback object of schema " + Schema)
+
+func (w wire) into(f *Feedback) error {
+	if w.Schema != Schema {
+		return errNotFeedback
+	}
+	*f = Feedback{
+		Category:     w.Category,
+		Code:         w.Code,
+		Origin:       w.Origin,
+		Operation:    w.Operation,
+		Dispatch:     w.Dispatch,
+		Retryable:    w.Retryable,
+		NextAction:   w.NextAction,
+		InvocationID: w.InvocationID,
+		Disposition:  w.Disposition,
+		Message:      w.Message,
+	}
+	return nil
 }
 
 // MarshalJSON gives the wire object, its schema first.

@@ -308,3 +308,33 @@ func TestJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestJSONBothWays(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []feedback.Failure{
+		{Event: feedback.ConnectionLost, InvocationID: strings.Repeat("a", 64)},
+		{Step: feedback.Receipt, Status: 404, HubCode: feedback.CodeInvocationNotFound, Dispatched: true},
+	} {
+		err := feedback.NewError(failure)
+		data, _ := json.Marshal(err)
+		var read feedback.Error
+		if e := json.Unmarshal(data, &read); e != nil || read.Feedback != err.Feedback || read.StatusCode != err.StatusCode {
+			t.Errorf("%v: %+v", e, read)
+		}
+		data, _ = json.Marshal(err.Feedback)
+		var object feedback.Feedback
+		if e := json.Unmarshal(data, &object); e != nil || object != err.Feedback {
+			t.Errorf("%v: %+v", e, object)
+		}
+	}
+	for _, bad := range []string{`{}`, `null`, `{"schema":"bailing.agent-feedback.v2"}`, `{"schema":1}`} {
+		kept := feedback.Feedback{Code: "kept"}
+		failed := feedback.Error{StatusCode: 7}
+		if json.Unmarshal([]byte(bad), &kept) == nil || kept.Code != "kept" {
+			t.Errorf("%s was taken for feedback", bad)
+		}
+		if json.Unmarshal([]byte(bad), &failed) == nil || failed.StatusCode != 7 {
+			t.Errorf("%s was taken for an error", bad)
+		}
+	}
+}

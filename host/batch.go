@@ -87,6 +87,11 @@ func (t *Transport) InspectInvocations(ctx context.Context, originals []Original
 	return func(yield func(Observation) bool) {
 		b := &batch{transport: t, caller: ctx, concurrency: defaultConcurrency, lanes: map[sessionKey]*lane{}}
 		err := b.configure(ctx, opts)
+		if err == nil {
+			var done func()
+			b.shared, done = t.settings.Shared.Limited(b.concurrency)
+			defer done()
+		}
 		for _, original := range originals {
 			refused := err
 			if refused == nil {
@@ -107,6 +112,7 @@ type batch struct {
 	caller      context.Context
 	concurrency int
 
+	shared  *boundary.Transport
 	lanes   map[sessionKey]*lane
 	order   []*lane
 	next    int // the lane whose turn it is
@@ -152,8 +158,11 @@ type work struct {
 }
 
 func (b *batch) configure(ctx context.Context, opts []BatchOption) error {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return invalid("The context is nil.")
+	case b.transport.store == nil:
+		return invalid("The transport was not made by New.")
 	}
 	for _, option := range opts {
 		if option == nil {
@@ -179,6 +188,7 @@ func (b *batch) add(given Original) error {
 	l := b.lanes[s.sessionKey]
 	if l == nil {
 		settings := b.transport.settings
+		settings.Shared = b.shared
 		settings.MaxRetries = 0 // the batch repeats, all together
 		settings.NegotiationReuse = batchNegotiation
 		l = &lane{session: s, client: s.newClient(settings)}

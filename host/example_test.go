@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,13 +66,13 @@ func whatNow(observed *receipt.Receipt, err error) string {
 	switch failure.Feedback.NextAction {
 	case feedback.NextInspectOriginal:
 		if failure.Feedback.Retryable {
-			return fmt.Sprintf("ask the same question again, after %v", failure.RetryAfter)
+			return fmt.Sprintf("ask the same question again with a backoff, not before %v", failure.RetryAfter)
 		}
 		return "keep the id, and have an operator look at the original"
 	case feedback.NextRestoreScope:
 		return "bring the original connection back, then ask again"
 	case feedback.NextReauthorize:
-		return "have a person log in to the original Hub again"
+		return "have a person restore the original access"
 	case feedback.NextCheckCompatibility:
 		return "compare the versions of Hub and SDK"
 	default:
@@ -154,26 +155,28 @@ func ExampleNew() {
 func TestMyHostNeverRepeatsAnOperation(t *testing.T) {
 	hub := hubtest.NewServer(t)
 	session := hub.Login(hubtest.Grant{})
+	store, key := loggedIn(t.Context(), hub.URL, session)
+	original := capture(t, store, key, strings.Repeat("a", 64)) // before it is sent, and kept
+
 	hub.Plan(hubtest.AnswerLost()) // the business system's answer gets lost
-	invocationID, err := hub.Submit(session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
+	_, err := hub.Submit(session.ID, hubtest.Submission{InvocationID: original.InvocationID, Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	before := hub.Snapshot()
-	said := reopen(t, hub, session, invocationID) // your host, after its restart
-	if hub.Snapshot() != before {
-		t.Error("looking at an operation changed something")
+	before, sent := hub.Snapshot(), hub.Requests()
+	said := reopen(t, store, original) // your host, after its restart
+	after := hub.Requests()
+	if hub.Snapshot() != before || after.Submit != sent.Submit || after.Resume != sent.Resume {
+		t.Error("the restart sent something, or changed something")
 	}
 	if want := receipt.ProgressUnresolved.Sentence(); said != want {
 		t.Errorf("the user is told %q", said)
 	}
 }
 
-// reopen is a host that looks at its one open operation.
-func reopen(t *testing.T, hub *hubtest.Server, session hubtest.Session, invocationID string) string {
-	store, key := loggedIn(t.Context(), hub.URL, session)
-	transport, err := host.New(store, agentclient.WithHTTPClient(hub.Client()))
+func capture(t *testing.T, store registry.Store, key, invocationID string) host.Original {
+	transport, err := host.New(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +184,16 @@ func reopen(t *testing.T, hub *hubtest.Server, session hubtest.Session, invocati
 	if err != nil {
 		t.Fatal(err)
 	}
+	return original
+}
+
+// reopen is a host that looks at its one open operation.
+func reopen(t *testing.T, store registry.Store, original host.Original) string {
+	transport, err := host.New(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
 	observed, err := transport.InspectInvocation(t.Context(), original)
 	if err != nil {
 		t.Fatal(err)
@@ -207,12 +220,12 @@ func TestTheREADMEsHost(t *testing.T) {
 	for want, got := range map[string]string{
 		"report: The operation was executed.":                                    whatNow(settled, nil),
 		"say so, and look again later: " + receipt.ProgressUnresolved.Sentence(): whatNow(&receipt.Receipt{}, nil),
-		"ask the same question again, after 3s":                                  whatNow(nil, answer(feedback.CodeHubPaused, feedback.Answered, 503)),
+		"ask the same question again with a backoff, not before 3s":              whatNow(nil, answer(feedback.CodeHubPaused, feedback.Answered, 503)),
 		"keep the id, and have an operator look at the original":                 whatNow(nil, answer(feedback.CodeInvocationNotFound, feedback.Answered, 404)),
 		"bring the original connection back, then ask again":                     whatNow(nil, answer("", feedback.BindingChanged, 0)),
-		"have a person log in to the original Hub again":                         whatNow(nil, answer("", feedback.Answered, 401)),
+		"have a person restore the original access":                              whatNow(nil, answer("", feedback.Answered, 401)),
 		"compare the versions of Hub and SDK":                                    whatNow(nil, answer("", feedback.UnknownSchema, 200)),
-		"show this to a person: inspect: unknown_failure: The Hub refused the request for a reason that this SDK does not know.": whatNow(nil, answer("", feedback.Answered, 400)),
+		"show this to a person: inspect: unknown_failure: The Hub did not answer the question, for a reason that this SDK does not know. That says nothing about the operation.": whatNow(nil, answer("", feedback.Answered, 400)),
 		"not an inspection's error": whatNow(nil, errors.New("something else")),
 	} {
 		if got != want {

@@ -25,7 +25,7 @@ func (s *session) inspect(caller context.Context, client *agentclient.BailingHub
 			return nil, feedback.NewError(feedback.Failure{
 				Event: feedback.BadBody, Step: feedback.Receipt, Status: http.StatusOK,
 				InvocationID: original.InvocationID, Dispatched: true,
-				Message: "The receipt is not of the tool or run that the host recorded for this invocation. It was refused.",
+				Message: "The receipt is not of the tool or run that the host recorded for this invocation, so no answer is given. What became of the operation is not known.",
 			})
 		}
 		return observed, nil

@@ -38,29 +38,36 @@ type Original struct {
 func (o Original) valid() (Original, error) {
 	hubURL, err := huburl.Normalize(o.ExpectedBinding.HubURL, true) // the connection says whether http is allowed
 	if err != nil {
-		return o, invalid("expected_binding.hub_url " + err.Error() + ".")
+		return o, invalidFor(o.InvocationID, "expected_binding.hub_url "+err.Error()+".")
 	}
 	for _, argument := range []struct {
 		ok   bool
 		what string
 	}{
-		{identifier.InvocationID(o.InvocationID), "invocation_id is not one: it has 64 lower-case hexadecimal digits."},
-		{identifier.ConnectionKey(o.ConnectionKey), "connection_key is not one: it is conn_ and 32 lower-case hexadecimal digits."},
-		{identifier.Workspace(o.Workspace), "workspace is not one: 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto."},
-		{o.ExpectedBinding.Workspace == o.Workspace, "expected_binding.workspace is not the workspace of the original."},
-		{identifier.ClientAppID(o.ExpectedBinding.ClientAppID), "expected_binding.client_app_id is not one: 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit."},
-		{identifier.UUID(o.ExpectedBinding.SessionID), "expected_binding.session_id is not a UUID."},
-		{o.Tool == "" || identifier.Tool(o.Tool), "tool is not a tool name: 1 to 64 letters, digits and _, the first not a digit."},
-		{o.AgentRunID == "" || identifier.UUID(o.AgentRunID), "agent_run_id is not a UUID."},
+		{identifier.InvocationID(o.InvocationID), "invocation_id must be 64 lower-case hexadecimal digits."},
+		{identifier.ConnectionKey(o.ConnectionKey), "connection_key must be conn_ and 32 lower-case hexadecimal digits."},
+		{identifier.Workspace(o.Workspace), "workspace must be 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto."},
+		{o.ExpectedBinding.Workspace == o.Workspace, "expected_binding.workspace must be the workspace of the original."},
+		{identifier.ClientAppID(o.ExpectedBinding.ClientAppID), "expected_binding.client_app_id must be 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit."},
+		{identifier.UUID(o.ExpectedBinding.SessionID), "expected_binding.session_id must be a UUID of version 1 to 5."},
+		{o.Tool == "" || identifier.Tool(o.Tool), "tool must be 1 to 64 letters, digits and _, the first not a digit."},
+		{o.AgentRunID == "" || identifier.UUID(o.AgentRunID), "agent_run_id must be a UUID of version 1 to 5."},
 	} {
 		if !argument.ok {
-			return o, invalid(argument.what)
+			return o, invalidFor(o.InvocationID, argument.what)
 		}
 	}
 	o.ExpectedBinding.HubURL = hubURL
 	return o, nil
 }
 
-func invalid(message string) *feedback.Error {
-	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, Message: message})
+func invalid(message string) *feedback.Error { return invalidFor("", message) }
+
+// invalidFor is invalid with the invocation id that the caller gave, if it is
+// one.
+func invalidFor(invocationID, message string) *feedback.Error {
+	if !identifier.InvocationID(invocationID) {
+		invocationID = ""
+	}
+	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, InvocationID: invocationID, Message: message})
 }

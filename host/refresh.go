@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
@@ -29,7 +32,7 @@ const (
 type flight struct {
 	replaces registry.Secret // the access token that it is to replace
 	done     chan struct{}   // closed at its end; what follows is set by then
-	sent     bool            // the refresh token went to the Hub
+	sent     atomic.Bool     // the refresh token went to the Hub
 	err      error
 	panicked any
 }
@@ -56,7 +59,7 @@ func (s *session) refresh(ctx context.Context, replaces registry.Secret, had *pr
 			panic(f.panicked)
 		}
 		if f.replaces == replaces {
-			had.refreshed = had.refreshed || f.sent
+			had.refreshed = had.refreshed || f.sent.Load()
 			had.refreshFailed = f.err != nil
 			return f.err
 		}
@@ -65,7 +68,8 @@ func (s *session) refresh(ctx context.Context, replaces registry.Secret, had *pr
 
 // fly runs one flight to its end.
 func (s *session) fly(ctx context.Context, f *flight) {
-	ctx, cancel := context.WithTimeout(ctx, lockLimit+s.transport.settings.Timeout)
+	limit := s.transport.settings.Timeout
+	ctx, cancel := context.WithTimeout(ctx, lockLimit+min(limit, math.MaxInt64-lockLimit))
 	defer cancel()
 	f.err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
 	defer func() {
@@ -78,23 +82,50 @@ func (s *session) fly(ctx context.Context, f *flight) {
 	f.err = s.update(ctx, f)
 }
 
-// update rotates the credentials through the store.
+// update rotates the credentials through the store. The store is held to its
+// contract: it gets one turn, once, and none after its call has ended.
 func (s *session) update(ctx context.Context, f *flight) error {
-	var refused error // what the update itself says
-	rotated := false
-	err := s.transport.store.UpdateCredentials(ctx, s.connectionKey, func(ctx context.Context, current registry.Credentials) (registry.Credentials, error) {
-		next, err := s.rotate(ctx, f, current)
-		refused, rotated = err, err == nil && f.sent
-		return next, err
+	type outcome struct {
+		err     error
+		rotated bool
+	}
+	turn, ran := make(chan struct{}, 1), make(chan outcome, 1)
+	turn <- struct{}{}
+	take := func() bool {
+		select {
+		case <-turn:
+			return true
+		default:
+			return false
+		}
+	}
+	_, err := await.Do(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.transport.store.UpdateCredentials(ctx, s.connectionKey, func(ctx context.Context, current registry.Credentials) (next registry.Credentials, err error) {
+			if !take() {
+				return current, feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
+			}
+			err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed}) // of a panic
+			defer func() { ran <- outcome{err, err == nil && f.sent.Load()} }()
+			return s.rotate(ctx, f, current)
+		})
 	})
+	var o outcome
+	if !take() { // it has begun, and has ended unless the store returned early
+		select {
+		case o = <-ran:
+		case <-ctx.Done():
+		}
+	}
 	switch {
-	case refused != nil:
-		return refused
+	case o.err != nil:
+		return o.err
+	case ctx.Err() != nil:
+		return feedback.NewError(feedback.Failure{Event: feedback.StoreFailed, Message: "The connection store did not answer in time, so any answer is withheld."})
 	case err == nil, errors.Is(err, registry.ErrChanged):
 		return nil // whoever waits reads again, and checks what is there now
 	}
 	failure := s.failure(err)
-	if rotated && failure.Event == feedback.StoreFailed {
+	if o.rotated && failure.Event == feedback.StoreFailed {
 		failure.Message = "The session of " + s.connectionKey + " was renewed, but could not be saved, and is lost. A person has to log in again. " + failure.Message
 	}
 	return feedback.NewError(failure)
@@ -113,8 +144,11 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 	case !time.Now().Before(current.RefreshExpiresAt), s.isSpent(current.RefreshToken):
 		return current, noLogin(0)
 	}
+	if err := ctx.Err(); err != nil {
+		return current, feedback.NewError(feedback.Ended(ctx))
+	}
 	start := time.Now()
-	f.sent = true
+	f.sent.Store(true)
 	answer, err := s.send(ctx, current.RefreshToken)
 	if err != nil {
 		return current, err
@@ -126,7 +160,9 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 // send posts the refresh token, once. What it gives back is an answer that
 // settles whether the Hub took it.
 func (s *session) send(ctx context.Context, refreshToken registry.Secret) (*boundary.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.transport.settings.Timeout)
+	// Once it is sent it has its own whole time: what the Hub says must not be
+	// lost because the lock was long in coming.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.transport.settings.Timeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]string{
 		"grant_type":    "refresh_token",
@@ -144,6 +180,9 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (*boun
 		})
 	}
 	if lost, ok := errors.AsType[*boundary.LostError](err); ok {
+		if lost.Status == http.StatusOK {
+			s.spend(refreshToken) // the Hub took it
+		}
 		return nil, feedback.NewError(feedback.Failure{
 			Event: feedback.ConnectionLost, Causes: lost.Causes,
 			Message: "The session could not be renewed, because no whole answer came from the Hub. The original can be inspected again.",

@@ -273,7 +273,7 @@ func TestRefreshAnswers(t *testing.T) {
 	}
 	tests := map[string]test{
 		"lost before":         {fault: hubtest.Fault{Drop: hubtest.DropRequest}, code: feedback.CodeAgentTransportUnavailable, again: true},
-		"lost in the middle":  {fault: hubtest.Fault{Status: 200, Body: grant("", "", ""), Drop: hubtest.DropMidBody}, code: feedback.CodeAgentTransportUnavailable, again: true},
+		"lost in the middle":  {fault: hubtest.Fault{Status: 200, Body: grant("", "", ""), Drop: hubtest.DropMidBody}, code: feedback.CodeAgentTransportUnavailable},
 		"too long":            {fault: hubtest.Fault{Status: 200, Body: append(grant("", "", ""), bytes.Repeat([]byte(" "), 64<<10)...)}, code: feedback.CodeAgentAuthorizationUnavailable, status: 200},
 		"encoded":             {fault: hubtest.Fault{Status: 200, Body: grant("", "", ""), Header: http.Header{"Content-Encoding": {"br"}}}, code: feedback.CodeAgentAuthorizationUnavailable, status: 200},
 		"web page":            {fault: hubtest.Fault{Status: 200, Body: []byte("<html>")}, code: feedback.CodeAgentAuthorizationUnavailable, status: 200},

@@ -21,6 +21,10 @@ import (
 // is (contract, section 6).
 const refreshMargin = 30 * time.Second
 
+// maxRounds is how often the store may say that somebody else has renewed the
+// session, and then show the old one.
+const maxRounds = 5
+
 var (
 	// errNotOriginal says that a check met another binding than the original.
 	errNotOriginal = errors.New("the connection is bound to something else")
@@ -79,14 +83,24 @@ func (t *Transport) session(original Original) (*session, error) {
 	_, err = huburl.Normalize(key.binding.HubURL, false)
 	s := &session{sessionKey: key, transport: t, secure: err == nil, hub: hub}
 	s.client.Store(s.newClient(t.settings))
-	for other := range t.sessions {
+	for other, old := range t.sessions {
 		if len(t.sessions) < maxSessions {
 			break
 		}
-		delete(t.sessions, other)
+		if old.isIdle() {
+			delete(t.sessions, other)
+		}
 	}
 	t.sessions[key] = s
 	return s, nil
+}
+
+// isIdle reports that forgetting the session forgets nothing: no refresh is
+// under way, and no refresh token is spent.
+func (s *session) isIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flight == nil && s.spent == registry.Secret{}
 }
 
 func (s *session) newClient(settings boundary.Settings) *agentclient.BailingHubAgentClient {
@@ -110,8 +124,12 @@ func (s *session) newClient(settings boundary.Settings) *agentclient.BailingHubA
 // from one that disappeared.
 func (s *session) check(ctx context.Context, had *progress) (registry.Credentials, error) {
 	connection, err := s.transport.store.Connection(ctx, s.connectionKey)
-	if err != nil {
+	switch {
+	case err != nil:
 		return registry.Credentials{}, err
+	case connection.Key != s.connectionKey, !s.isHub(connection.HubURL, connection),
+		connection.ClientAppID != s.binding.ClientAppID, connection.Workspace != s.binding.Workspace:
+		return registry.Credentials{}, errNotOriginal
 	}
 	credentials, err := s.transport.store.Credentials(ctx, s.connectionKey)
 	switch {
@@ -119,9 +137,7 @@ func (s *session) check(ctx context.Context, had *progress) (registry.Credential
 		return registry.Credentials{}, errNoLogin
 	case err != nil:
 		return registry.Credentials{}, err
-	case connection.Key != s.connectionKey,
-		!s.isHub(connection.HubURL, connection), connection.ClientAppID != s.binding.ClientAppID, connection.Workspace != s.binding.Workspace,
-		!s.isHub(credentials.HubURL, connection), credentials.ClientAppID != s.binding.ClientAppID, credentials.Workspace != s.binding.Workspace,
+	case !s.isHub(credentials.HubURL, connection), credentials.ClientAppID != s.binding.ClientAppID, credentials.Workspace != s.binding.Workspace,
 		credentials.SessionID != s.binding.SessionID:
 		return registry.Credentials{}, errNotOriginal
 	}
@@ -142,7 +158,8 @@ func (s *session) isHub(hubURL string, connection registry.Connection) bool {
 // TokenContext gives the access token of the very credentials that it checked,
 // renewed where it has not long to live. The first time is the check at entry.
 func (s *session) TokenContext(ctx context.Context) (*oauth2.Token, error) {
-	for had := progressOf(ctx); ; {
+	had := progressOf(ctx)
+	for range maxRounds {
 		credentials, err := s.check(ctx, had)
 		if err != nil {
 			return nil, feedback.NewError(s.failure(err))
@@ -154,6 +171,7 @@ func (s *session) TokenContext(ctx context.Context) (*oauth2.Token, error) {
 			return nil, err
 		}
 	}
+	return nil, feedback.NewError(feedback.Failure{Event: feedback.StoreFailed, Message: "The connection store speaks of newer credentials and does not show them, so any answer is withheld."})
 }
 
 // Token makes a session an oauth2.TokenSource; its client calls TokenContext.

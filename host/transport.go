@@ -13,6 +13,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/nothing"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -36,7 +37,7 @@ type Transport struct {
 // low-level client, with the same defaults; one HTTP transport serves all
 // connections. Its errors match [feedback.CodeInvalidRequest].
 func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
-	if store == nil {
+	if nothing.Is(store) {
 		return nil, invalid("The store is missing.")
 	}
 	settings, err := boundary.Apply(opts)
@@ -59,11 +60,13 @@ func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID string) (Original, error) {
 	switch {
 	case ctx == nil:
-		return Original{}, invalid("The context is nil.")
+		return Original{}, invalidFor(invocationID, "The context is nil.")
+	case t.store == nil:
+		return Original{}, invalidFor(invocationID, "The transport was not made by New.")
 	case !identifier.ConnectionKey(connectionKey):
-		return Original{}, invalid("The connection key is not one: it is conn_ and 32 lower-case hexadecimal digits.")
+		return Original{}, invalidFor(invocationID, "The connection key must be conn_ and 32 lower-case hexadecimal digits.")
 	case !identifier.InvocationID(invocationID):
-		return Original{}, invalid("The invocation id is not one: it has 64 lower-case hexadecimal digits.")
+		return Original{}, invalid("The invocation id must be 64 lower-case hexadecimal digits.")
 	}
 	limited, cancel := context.WithTimeout(ctx, t.settings.Timeout)
 	defer cancel()
@@ -78,7 +81,7 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	case errors.Is(err, registry.ErrNotFound):
 		failure.Event, failure.Message = feedback.NoAuthorization, "There is no connection of this key. Register it and have a person log in."
 	case errors.Is(err, registry.ErrNotLoggedIn):
-		failure.Event = feedback.NoAuthorization
+		failure.Event, failure.Message = feedback.NoAuthorization, "The connection has no login. A person has to log in before the operation is sent."
 	}
 	failure.InvocationID = invocationID
 	return Original{}, feedback.NewError(failure)
@@ -117,11 +120,16 @@ func bound(ctx context.Context, store registry.Store, key string) (registry.Bind
 // is tried instead. An access token with less than 30 seconds left, or one that
 // the Hub refuses, is renewed once, through the store.
 //
-// Every error is a [*feedback.Error]; no error means that the operation did
-// not happen.
+// Every error is a [*feedback.Error], and none of them, whatever its code, is
+// evidence that the operation did not happen. What a store's own error says
+// goes no further, because it may quote a secret: a host that wants to see it
+// logs it in its store.
 func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*receipt.Receipt, error) {
-	if ctx == nil {
-		return nil, invalid("The context is nil.")
+	switch {
+	case ctx == nil:
+		return nil, invalidFor(original.InvocationID, "The context is nil.")
+	case t.store == nil:
+		return nil, invalidFor(original.InvocationID, "The transport was not made by New.")
 	}
 	original, err := original.valid()
 	if err != nil {

@@ -47,7 +47,12 @@ func Printable(text string) string {
 	return b.String()
 }
 
-const noBase = ' '
+const (
+	noBase = ' '
+	// blank are letters and symbols that show nothing: the empty Braille
+	// pattern, a Khitan filler and a musical null notehead.
+	blank = "\u2800\U00016fe4\U0001d159"
+)
 
 // plain reports whether r can be printed as it is after the character before,
 // which was.
@@ -59,7 +64,7 @@ func plain(r, before rune) bool {
 		return unicode.Is(unicode.So, before) || unicode.Is(unicode.Sm, before) || emojiText(before)
 	case unicode.Is(unicode.Variation_Selector, r):
 		return r >= '\U000e0100' && unicode.Is(unicode.Han, before)
-	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
+	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), strings.ContainsRune(blank, r):
 		return false
 	case unicode.IsMark(r):
 		return !unicode.Is(unicode.Zs, before)

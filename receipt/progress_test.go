@@ -243,7 +243,7 @@ func TestSentences(t *testing.T) {
 		receipt.ProgressDenied:                 "Approval of the operation was denied; by the evidence it stopped before it was dispatched.",
 		receipt.ProgressAwaitingApproval:       "The operation waits for a person's approval; by the evidence it has not been dispatched.",
 		receipt.ProgressApprovedNotDispatched:  "The operation is approved, and by the evidence it has not been dispatched; approval alone does not carry it out.",
-		receipt.ProgressRejectedBeforeDispatch: "The Hub rejected the operation before it was dispatched.",
+		receipt.ProgressRejectedBeforeDispatch: "The Hub rejected the operation before it was dispatched; where that is not settled, the original can still be continued and carried out.",
 		receipt.ProgressInProgress:             "The Hub has taken the operation on and has no outcome yet; look at the original later.",
 		receipt.ProgressNoEvidence:             "The Hub's record has neither a result nor an approval; that does not tell what became of the operation.",
 	}

@@ -10,8 +10,10 @@ import (
 )
 
 // Memory is a registry that lives as long as its process: for tests, and for
-// hosts that get their logins from elsewhere each time they start. It keeps
-// the same rules as a registry on disk.
+// hosts that begin a new session each time they start. It forgets rotated
+// tokens with the process, and an old refresh token ends its session: a host
+// that goes on with a session after a restart needs a store that lasts. It
+// keeps the same rules as a registry on disk.
 //
 // The zero Memory is an empty registry. A Memory is safe for concurrent use
 // and must not be copied. An error of its methods matches

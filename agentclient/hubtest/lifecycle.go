@@ -11,8 +11,9 @@ import (
 
 // A Submission is an operation that a host hands to the Hub.
 type Submission struct {
-	// InvocationID is made up when empty. Submitting the same operation under
-	// the same id again performs nothing and tells what became of it.
+	// InvocationID is made up when empty. This mock performs nothing for the
+	// same operation under the same id, and tells what became of it. No host
+	// leans on that: Requests().Submit counts what it sent again.
 	InvocationID string `json:"invocation_id,omitempty"`
 	// AgentRunID is made up when empty.
 	AgentRunID string          `json:"agent_run_id,omitempty"`

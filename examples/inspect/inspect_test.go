@@ -310,7 +310,7 @@ func TestMistakes(t *testing.T) {
 		{"bad Hub", hub.args("--hub", "https://user:"+canary+"@hub.example.com", id), "--hub "},
 		{"empty Hub", hub.args("--hub", "", id), "--hub "},
 		{"plain http elsewhere", hub.args("--hub", "http://hub.example.com", id), "--hub "},
-		{"bad workspace", hub.args("--workspace", "auto", id), "--workspace is not a workspace"},
+		{"bad workspace", hub.args("--workspace", "auto", id), "--workspace must be"},
 		{"timeout of nothing", hub.args("--timeout", "0s", id), "--timeout"},
 		{"negative timeout", hub.args("--timeout", "-1s", id), "--timeout"},
 		{"timeout that is none", hub.args("--timeout", canary, id), "--timeout"},

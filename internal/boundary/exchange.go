@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/await"
 )
 
 const (
@@ -19,6 +21,8 @@ const (
 	// drainTime is for a body that decides nothing: to read it lets the
 	// connection be used again, and is not worth more.
 	drainTime = 100 * time.Millisecond
+	// maxIdleReads is how often a body may give nothing in a row.
+	maxIdleReads = 100
 	// firstWait is before the first repeat, on average; it doubles with each.
 	firstWait = 200 * time.Millisecond
 	// longestWait is the longest Retry-After that is waited for (contract,
@@ -58,10 +62,9 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 		return nil, ErrRefused
 	}
 	ctx := r.Context()
-	header := make(http.Header, 4)
-	header["Accept"], header["User-Agent"] = acceptJSON, userAgent
+	header := http.Header{"Accept": {"application/json"}, "User-Agent": {UserAgent}}
 	if e.request.Body != nil {
-		header["Content-Type"] = acceptJSON
+		header["Content-Type"] = []string{"application/json"}
 	}
 	if e.request.Bearer != nil {
 		bearer, err := e.request.Bearer(ctx)
@@ -73,25 +76,28 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r.Header = header // the request is this attempt's alone
 	limited := ctx
 	if limit := e.client.transport.timeout; limit > 0 {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
-		r = r.WithContext(limited)
+	}
+	r = r.WithContext(limited) // a copy, for this attempt alone
+	r.Header = header
+	if r.Body == nil {
+		r.Body = unrepeatable{}
 	}
 
 	if e.request.Sending != nil {
 		e.request.Sending()
 	}
-	response, err := e.client.transport.base.RoundTrip(r)
-	if err == nil && response == nil {
-		err = errors.New("no response")
-	}
+	send := func(ctx context.Context) (*Answer, error) { return e.send(ctx, r) }
 	var answer *Answer
-	if err == nil {
-		answer, err = e.read(limited, response)
+	var err error
+	if e.client.transport.own != nil {
+		answer, err = send(limited)
+	} else { // somebody else's may not know the context
+		answer, err = await.Do(limited, send)
 	}
 	switch {
 	case err == nil:
@@ -101,50 +107,71 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	case limited.Err() != nil:
 		return nil, limited.Err()
 	default:
-		return nil, NewLostError(err)
+		lost := NewLostError(err)
+		if answer != nil {
+			lost.Status = answer.Status
+		}
+		return nil, lost
 	}
 }
 
-var (
-	acceptJSON = []string{"application/json"}
-	userAgent  = []string{UserAgent}
-)
+// unrepeatable is an empty body that net/http does not know to be one. It would
+// send a request without a body again by itself, on another connection, past
+// the checks and the count of this package. Nothing of it is on the wire.
+type unrepeatable struct{}
 
-func (e *exchange) read(ctx context.Context, response *http.Response) (*Answer, error) {
+func (unrepeatable) Read([]byte) (int, error) { return 0, io.EOF }
+func (unrepeatable) Close() error             { return nil }
+
+// send gives an answer and how reading it ended.
+func (e *exchange) send(ctx context.Context, r *http.Request) (*Answer, error) {
+	response, err := e.client.transport.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if response == nil {
+		return nil, errors.New("no response")
+	}
 	answer := &Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header, time.Now())}
 	if response.Body == nil {
 		return answer, nil
 	}
 	defer response.Body.Close()
-	if e.client.transport.own == nil { // a body of somebody else's may not know the context
+	if e.client.transport.own == nil {
 		defer context.AfterFunc(ctx, func() { response.Body.Close() })()
 	}
+	if err := e.read(response, answer); err != nil {
+		return answer, err
+	}
+	return answer, ctx.Err() // a body may end because it was closed
+}
 
+func (e *exchange) read(response *http.Response, answer *Answer) error {
 	limit := int64(errorBodyLimit)
 	switch {
 	case answer.Status == http.StatusSwitchingProtocols:
-		return answer, nil // there is no end to what may be read
+		return nil // there is no end to what may be read
 	case answer.Status == http.StatusOK:
 		limit = e.request.Limit
 	case e.request.Decisive == nil || !e.request.Decisive(answer.Status):
 		drain(response.Body)
-		return answer, nil
+		return nil
 	}
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		answer.Unusable = true
 		drain(response.Body)
-		return answer, nil
+		return nil
 	}
 	body, err := readAtMost(response.Body, response.ContentLength, limit)
 	switch {
 	case notDecodable(err), err == nil && int64(len(body)) > limit:
 		answer.Unusable = true
 	case err != nil:
-		return nil, err
+		return err
 	default:
 		answer.Body = body
 	}
-	return answer, nil
+	return nil
 }
 
 // readAtMost reads to the end, or one byte past the limit, whichever comes
@@ -152,10 +179,15 @@ func (e *exchange) read(ctx context.Context, response *http.Response) (*Answer, 
 func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
 	const first = 1024 // fits most receipts
 	body := make([]byte, 0, min(max(announced+1, first), limit+1))
-	for {
+	for idle := 0; ; idle++ {
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
+		if n > 0 {
+			idle = 0
+		}
 		switch {
+		case idle == maxIdleReads:
+			return body, io.ErrNoProgress
 		case err == io.EOF:
 			return body, nil
 		case err != nil:
@@ -171,7 +203,7 @@ func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
 // drain reads a little of a body that decides nothing.
 func drain(body io.ReadCloser) {
 	defer time.AfterFunc(drainTime, func() { body.Close() }).Stop()
-	io.CopyN(io.Discard, body, errorBodyLimit)
+	_, _ = readAtMost(body, 0, errorBodyLimit)
 }
 
 // notDecodable reports that a compressed body is not what its encoding says.

@@ -12,7 +12,7 @@ const (
 	DefaultTimeout    = 15 * time.Second
 	DefaultMaxRetries = 2
 
-	connsPerHost           = 64
+	idleConnsPerHost       = 64
 	maxResponseHeaderBytes = 256 << 10
 )
 
@@ -60,8 +60,8 @@ type Transport struct {
 
 // NewTransport borrows the HTTP client of the settings: its transport and its
 // time limit for one request. Its cookie jar and its redirect policy play no
-// part. Without one, the transport is cloned from the default one, with at
-// most 64 connections to a host, all of them kept, and no proxy for plain http.
+// part. Without one, the transport is cloned from the default one, with room
+// for 64 idle connections to a host and no proxy for plain http.
 func NewTransport(s Settings) *Transport {
 	if client := s.HTTPClient; client != nil {
 		base := client.Transport
@@ -75,8 +75,7 @@ func NewTransport(s Settings) *Transport {
 		own = standard.Clone()
 	}
 	own.MaxIdleConns = 0
-	own.MaxIdleConnsPerHost = connsPerHost
-	own.MaxConnsPerHost = connsPerHost
+	own.MaxIdleConnsPerHost = idleConnsPerHost
 	own.MaxResponseHeaderBytes = maxResponseHeaderBytes
 	if proxy := own.Proxy; proxy != nil {
 		own.Proxy = secureProxy(proxy)
@@ -84,10 +83,22 @@ func NewTransport(s Settings) *Transport {
 	return &Transport{base: own, own: own}
 }
 
+// Limited gives a transport of the same kind with at most n connections to a
+// host, for somebody who makes no more than n requests at once, and what closes
+// it. A borrowed transport is not limited.
+func (t *Transport) Limited(n int) (limited *Transport, done func()) {
+	if t.own == nil {
+		return t, func() {}
+	}
+	own := t.own.Clone()
+	own.MaxConnsPerHost, own.MaxIdleConnsPerHost = n, n
+	return &Transport{base: own, own: own, timeout: t.timeout}, own.CloseIdleConnections
+}
+
 // CloseIdleConnections closes those of our own transport. A borrowed one is
 // its owner's business.
 func (t *Transport) CloseIdleConnections() {
-	if t.own != nil {
+	if t != nil && t.own != nil {
 		t.own.CloseIdleConnections()
 	}
 }
