@@ -375,10 +375,9 @@ func (b *batch) isFinal(w *work, failure *feedback.Error) bool {
 	switch {
 	case failure.Feedback.Code == feedback.CodeAgentBindingChanged, w.had.refreshFailed:
 		return true
-	case failure.Feedback.Code == feedback.CodeAgentAuthorizationUnavailable:
-		return failure.StatusCode != http.StatusForbidden // that may be one tool's
 	case w.entry != nil:
-		return false
+		return failure.Feedback.Code == feedback.CodeAgentAuthorizationUnavailable &&
+			failure.StatusCode != http.StatusForbidden // that may be one tool's
 	case !repeatable(failure) || b.transport.settings.MaxRetries == 0:
 		return true
 	}

@@ -297,7 +297,11 @@ func TestBatchOfASessionThatIsGone(t *testing.T) {
 			w.expiring(0)
 			w.hub.Inject(hubtest.Fault{On: hubtest.RefreshRequest, Status: 503, Times: -1})
 		}, feedback.CodeAgentTransportUnavailable, []string{"refresh"}},
-		"Hub away":         {func(w *world) { w.hub.Inject(hubtest.Fault{Drop: hubtest.DropRequest, Times: -1}) }, feedback.CodeAgentTransportUnavailable, slices.Repeat([]string{"capabilities"}, 3)},
+		"Hub away": {func(w *world) { w.hub.Inject(hubtest.Fault{Drop: hubtest.DropRequest, Times: -1}) }, feedback.CodeAgentTransportUnavailable, slices.Repeat([]string{"capabilities"}, 3)},
+		"refused":  {func(w *world) { w.hub.Inject(hubtest.Fault{On: hubtest.CapabilitiesRequest, Status: 403, Times: -1}) }, feedback.CodeAgentAuthorizationUnavailable, []string{"capabilities"}},
+		"silent": {func(w *world) {
+			w.hub.Inject(hubtest.Fault{On: hubtest.CapabilitiesRequest, Latency: time.Hour, Times: -1})
+		}, feedback.CodeAgentRequestTimeout, []string{"capabilities"}},
 		"client disabled":  {func(w *world) { w.hub.EditClient(hubtest.DefaultClient, func(c *hubtest.Client) { c.Disabled = true }) }, feedback.CodeAgentAuthorizationUnavailable, []string{"capabilities", "refresh"}},
 		"store out of use": {func(w *world) { w.transport = w.newTransport(failing{errors.New("down")}) }, feedback.CodeUnknownFailure, nil},
 	} {
