@@ -75,9 +75,10 @@ func WithConcurrency(n int) BatchOption {
 // A Hub that answers 429 or 503 makes the whole batch wait, as long as it asks
 // but at most 30 seconds at a time, and is asked about the same entry up to 8
 // times more, unless repeats are off (agentclient.WithMaxRetries). A binding
-// that has changed, a session that is gone or cannot be renewed, and a Hub
-// without the contract or with which three negotiations in a row failed, are
-// not asked again: the rest of the binding's entries get the same answer.
+// that has changed, a session that is gone or cannot be renewed, and a Hub that
+// refuses the negotiation, is silent at it, or cannot be reached for it three
+// times in a row, are not asked again: the rest of the binding's entries get
+// the same answer.
 //
 // When the loop over the sequence ends early, by break, return or panic, all
 // work is stopped before it is left. When ctx ends, the entries that have no
