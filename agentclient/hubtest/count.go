@@ -126,6 +126,7 @@ func printable(r Record) any {
 
 // A LogEntry is one request that a Hub answered or lost.
 type LogEntry struct {
+	N      int // its number, from 1; the log never gives one twice
 	Time   time.Time
 	Kind   RequestKind
 	Method string
@@ -160,6 +161,8 @@ func (h *Hub) record(e LogEntry) {
 	if len(h.log) == 2*maxLog {
 		h.log = slices.Delete(h.log, 0, maxLog)
 	}
+	h.logged++
+	e.N = h.logged
 	h.log = append(h.log, e)
 	h.touch()
 }

@@ -33,13 +33,13 @@ func TestCountsAndLog(t *testing.T) {
 		t.Errorf("requests %+v, want %+v", got, want)
 	}
 	log := []hubtest.LogEntry{
-		{Kind: hubtest.CapabilitiesRequest, Method: "GET", Path: capabilitiesPath, Status: 400, SessionID: s.ID},
-		{Kind: hubtest.ReceiptRequest, Method: "GET", Path: receiptPath(idA), Status: 404, SessionID: s.ID},
-		{Kind: hubtest.OtherRequest, Method: "GET", Path: "/agent-api/v1/…", Status: 404, SessionID: s.ID},
-		{Kind: hubtest.ResumeRequest, Method: "POST", Path: resumePath(idA), Status: 404, SessionID: s.ID},
-		{Kind: hubtest.SubmitRequest, Method: "POST", Path: submitPath, Status: 200, SessionID: s.ID},
-		{Kind: hubtest.OtherRequest, Method: "GET", Path: "/" + strings.Repeat("y", 255), Status: 401},
-		{Kind: hubtest.RefreshRequest, Method: "POST", Path: tokenPath, Status: 200, SessionID: s.ID},
+		{N: 1, Kind: hubtest.CapabilitiesRequest, Method: "GET", Path: capabilitiesPath, Status: 400, SessionID: s.ID},
+		{N: 2, Kind: hubtest.ReceiptRequest, Method: "GET", Path: receiptPath(idA), Status: 404, SessionID: s.ID},
+		{N: 3, Kind: hubtest.OtherRequest, Method: "GET", Path: "/agent-api/v1/…", Status: 404, SessionID: s.ID},
+		{N: 4, Kind: hubtest.ResumeRequest, Method: "POST", Path: resumePath(idA), Status: 404, SessionID: s.ID},
+		{N: 5, Kind: hubtest.SubmitRequest, Method: "POST", Path: submitPath, Status: 200, SessionID: s.ID},
+		{N: 6, Kind: hubtest.OtherRequest, Method: "GET", Path: "/" + strings.Repeat("y", 255), Status: 401},
+		{N: 7, Kind: hubtest.RefreshRequest, Method: "POST", Path: tokenPath, Status: 200, SessionID: s.ID},
 	}
 	if diff := cmp.Diff(log, hub.Log(), cmpopts.IgnoreFields(hubtest.LogEntry{}, "Time")); diff != "" {
 		t.Errorf("log:\n%s", diff)
@@ -66,6 +66,11 @@ func TestLogIsBounded(t *testing.T) {
 	wg.Wait()
 	if got := len(hub.Log()); got != 500 {
 		t.Errorf("%d log entries, want 500", got)
+	}
+	for i, entry := range hub.Log() {
+		if want := 1040 - 500 + i + 1; entry.N != want {
+			t.Fatalf("entry %d has the number %d, want %d", i, entry.N, want)
+		}
 	}
 	if got := hub.Requests().Capabilities; got != 1040 {
 		t.Errorf("%d requests, want 1040", got)

@@ -61,5 +61,6 @@
 //
 // [Hub.Requests] counts by kind, [Hub.Log] lists, [Hub.BusinessOperations]
 // counts what reached a business system, and a [Snapshot] before and after is
-// equal when nothing happened that inspecting must not do.
+// equal when nothing happened that inspecting must not do. [Hub.Peek] looks at
+// receipts without leaving a trace in any of these.
 package hubtest

@@ -103,19 +103,45 @@ func (h *Hold) wait(ctx context.Context, at Point) bool {
 
 // Inject adds faults to the queue. It panics when a status is none of HTTP.
 func (h *Hub) Inject(faults ...Fault) {
-	for _, f := range faults {
+	added := queued(faults)
+	h.change(func() { h.faults = append(h.faults, added...) })
+}
+
+// Faults returns the queue as it is now; Skip and Times are what is left of them.
+func (h *Hub) Faults() []Fault {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.queue()
+}
+
+// EditFaults lets edit change the queue: add somewhere, take out, put in another
+// order. It panics as [Hub.Inject] does. Edit must not call the Hub.
+func (h *Hub) EditFaults(edit func(queue []Fault) []Fault) {
+	h.change(func() { h.faults = queued(edit(h.queue())) })
+}
+
+// queue returns the faults as values. The caller holds the lock.
+func (h *Hub) queue() []Fault {
+	faults := make([]Fault, len(h.faults))
+	for i, f := range h.faults {
+		faults[i] = *f
+	}
+	return faults
+}
+
+// queued makes faults ready for the queue.
+func queued(faults []Fault) []*Fault {
+	ready := make([]*Fault, len(faults))
+	for i, f := range faults {
 		if f.Status != 0 && (f.Status < 100 || f.Status > 999) {
 			panic(fmt.Sprintf("hubtest: %d is no status of HTTP", f.Status))
 		}
-	}
-	h.change(func() {
-		for _, f := range faults {
-			if f.Times == 0 {
-				f.Times = 1
-			}
-			h.faults = append(h.faults, &f)
+		if f.Times == 0 {
+			f.Times = 1
 		}
-	})
+		ready[i] = &f
+	}
+	return ready
 }
 
 // Hold stops the next request of a kind at a point.

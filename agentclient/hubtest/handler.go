@@ -274,7 +274,7 @@ func (h *Hub) answer(ctx context.Context, r *http.Request, t target, body []byte
 		return page(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n"), true
 	}
 	h.mu.Lock()
-	a, invocationID, run := h.decide(r, t, body)
+	a, invocationID, run := h.decide(r, t, body, h.authenticate)
 	h.mu.Unlock()
 	if invocationID == "" {
 		return a, true
@@ -286,10 +286,11 @@ func (h *Hub) answer(ctx context.Context, r *http.Request, t target, body []byte
 	return done, ok
 }
 
-// decide is answer under the lock. Of a submit or resume that the Hub accepted
-// it returns the invocation and what remains to be done without the lock; then
-// the answer knows the session only.
-func (h *Hub) decide(r *http.Request, t target, body []byte) (a answer, invocationID string, run func()) {
+// decide is answer under the lock; authenticate finds the session of an access
+// token. Of a submit or resume that the Hub accepted it returns the invocation
+// and what remains to be done without the lock; then the answer knows the
+// session only.
+func (h *Hub) decide(r *http.Request, t target, body []byte, authenticate func(token string) *session) (a answer, invocationID string, run func()) {
 	inspecting := t.kind == CapabilitiesRequest || t.kind == ReceiptRequest
 	switch {
 	case t.path == tokenPath:
@@ -304,7 +305,7 @@ func (h *Hub) decide(r *http.Request, t target, body []byte) (a answer, invocati
 		if h.broken[AuthStorage] {
 			return refuse(500, "internal_error").answer(), "", nil
 		}
-		s = h.authenticate(m[1])
+		s = authenticate(m[1])
 	}
 	switch {
 	case h.broken[ToolService] && (s != nil || h.broken[ControlPlane]):

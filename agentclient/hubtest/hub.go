@@ -58,6 +58,7 @@ type Hub struct {
 	business   int
 	counts     Counts
 	log        []LogEntry
+	logged     int
 	version    uint64
 	changed    chan struct{} // nil until somebody asks
 }
@@ -150,10 +151,24 @@ func (h *Hub) SetInspection(i Inspection) {
 	h.change(func() { h.inspection = i })
 }
 
+// Inspection returns the inspection contract that the Hub offers.
+func (h *Hub) Inspection() Inspection {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.inspection
+}
+
 // SetPaused switches the global execution pause of the Hub. It blocks submit
 // and resume and does not touch inspection or refresh.
 func (h *Hub) SetPaused(paused bool) {
 	h.change(func() { h.paused = paused })
+}
+
+// Paused reports whether the Hub is paused.
+func (h *Hub) Paused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.paused
 }
 
 // A Part is a piece of the Hub's own machinery that can be out of order.
