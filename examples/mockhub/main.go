@@ -4,8 +4,9 @@
 //
 //	go run ./examples/mockhub
 //
-// It prints its address and how to ask it. Only this machine reaches it, and
-// no web page does: requests for another host name or from another site are
+// It prints its address, where a page shows all that happens and has a button
+// for every situation, and how to ask it. Only this machine reaches it, and no
+// other web page does: requests for another host name or from another site are
 // refused.
 package main
 
@@ -23,6 +24,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
+	"github.com/bailinghub/bailinghub-go/examples/mockhub/internal/page"
 )
 
 // defaultPort is one that little else uses. It lies outside the ranges of
@@ -31,13 +33,16 @@ const defaultPort = 7342
 
 var help = fmt.Sprintf(`Mockhub serves a Hub in memory on 127.0.0.1, with a few operations to ask about.
 
-  mockhub [--port N]
+  mockhub [--port N]              serve it
+  mockhub [--port N] --login      print a login at it, as a host keeps one
 
   --port N      the port to listen on (%d); 0 takes any that is free
+  --login       print the login of the session that sent the operations, for the stdin of
+                examples/agenthost: a credential file as package registry writes it
   -h, --help    this
 
-It prints how to ask it. Exit status: 0 it was stopped with Ctrl-C, 1 it could not serve,
-2 the command line makes no sense.
+It prints its address, which is for a browser too, and how to ask it. Exit status: 0 it was stopped
+with Ctrl-C, 1 it could not serve, 2 the command line makes no sense.
 `, defaultPort)
 
 func main() {
@@ -47,6 +52,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := cli.NewFlags("mockhub")
 	port := flags.Int("port", defaultPort, "")
+	login := flags.Bool("login", false, "")
 	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
 	switch {
 	case !goOn:
@@ -55,10 +61,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Complain(flags, stderr, "it takes no argument")
 	case *port < 0 || *port > 65535:
 		return cli.Complain(flags, stderr, "--port is not one: it is from 0 to 65535")
+	case *login && *port == 0:
+		return cli.Complain(flags, stderr, "--login takes the port of a mock Hub that runs")
 	}
 	fail := func(what string) int {
 		fmt.Fprintln(stderr, "mockhub:", what)
 		return cli.Failed
+	}
+	if *login {
+		if err := printLogin(stdout, fmt.Sprintf("http://127.0.0.1:%d", *port)); err != nil {
+			return fail("the login cannot be printed: " + err.Error())
+		}
+		return cli.OK
 	}
 
 	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(*port)))
@@ -74,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	before := world.hub.BusinessOperations()
 
 	server := &http.Server{
-		Handler:                      guard{port: address.Port, next: world.hub},
+		Handler:                      guard{port: address.Port, next: page.New(world.hub, world.sessions...)},
 		ReadHeaderTimeout:            10 * time.Second,
 		DisableGeneralOptionsHandler: true,
 	}
@@ -111,9 +125,13 @@ const (
 	aLongTime = 365 * 24 * time.Hour
 )
 
+func sessionID(name string) string    { return situation.UUID("session", name) }
+func refreshToken(name string) string { return "synthetic-refresh-" + name }
+
 // A world is a Hub with operations that were sent to it.
 type world struct {
 	hub        *hubtest.Hub
+	sessions   []page.Session
 	operations []situation.Situation
 }
 
@@ -126,9 +144,11 @@ func seed() (*world, error) {
 		},
 	}
 	login := func(name, token string) hubtest.Session {
-		return w.hub.Login(hubtest.Grant{
-			SessionID: situation.UUID("session", name), AccessToken: token, RefreshToken: "synthetic-refresh-" + name,
+		s := w.hub.Login(hubtest.Grant{
+			SessionID: sessionID(name), AccessToken: token, RefreshToken: refreshToken(name),
 		})
+		w.sessions = append(w.sessions, page.Session{Name: name, ID: s.ID})
+		return s
 	}
 	alice := login("alice", token)
 	login("bob", otherToken)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
+	"github.com/bailinghub/bailinghub-go/examples/mockhub/internal/page"
+	"github.com/bailinghub/bailinghub-go/registry"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
@@ -77,7 +80,8 @@ func TestWhatItPrints(t *testing.T) {
 			t.Errorf("too wide: %q", line)
 		}
 	}
-	exampletest.Golden(t, "printed.txt", strings.ReplaceAll(s.printed, s.url, "http://127.0.0.1:"+strconv.Itoa(defaultPort)))
+	usual := strconv.Itoa(defaultPort)
+	exampletest.Golden(t, "printed.txt", strings.NewReplacer(s.url, "http://127.0.0.1:"+usual, "--port "+s.port, "--port "+usual).Replace(s.printed))
 	status, rest := s.stop()
 	if want := "\nStopped. It was asked for 0 receipts. Business operations: 6 when it started, 6 at the end.\n"; status != cli.OK || rest != want {
 		t.Errorf("status %d, at the end %q", status, rest)
@@ -252,7 +256,7 @@ func TestOnlyThisMachineAndNoWebPage(t *testing.T) {
 		{"two origins", own, http.Header{"Origin": {"http://" + own, "http://evil.example"}}, true},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodOptions, http.MethodHead} {
-			for _, path := range []string{"/", "/agent-api/v1/tool-invocations/inspection-capabilities", "/agent-auth/v1/token", "/elsewhere"} {
+			for _, path := range []string{"/", "/agent-api/v1/tool-invocations/inspection-capabilities", "/agent-auth/v1/token", "/elsewhere", "/mockhub/page.js", "/mockhub/do/pause"} {
 				response, body := request(t, own, method, path, test.host, test.header)
 				if refused := response.StatusCode == http.StatusForbidden; refused != test.refused {
 					t.Errorf("%s: %s %s: %d", test.name, method, path, response.StatusCode)
@@ -322,6 +326,54 @@ func TestRefusedRequestsDoNothing(t *testing.T) {
 	}
 }
 
+// Another site neither presses a button of the page nor reads what it shows.
+func TestOtherSitesAndThePage(t *testing.T) {
+	t.Parallel()
+	w, err := seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.hub.Close()
+	g := guard{port: 80, next: page.New(w.hub, w.sessions...)}
+	for _, test := range []struct {
+		name, host string
+		header     map[string]string
+		own        bool
+	}{
+		{"itself", "localhost", map[string]string{"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}, true},
+		{"a program", "127.0.0.1", nil, true},
+		{"another site", "localhost", map[string]string{"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}, false},
+		{"another site, in an old browser", "localhost", map[string]string{"Origin": "http://evil.example"}, false},
+		{"another site, in a form", "localhost", map[string]string{"Origin": "null"}, false},
+		{"another port", "localhost", map[string]string{"Origin": "http://localhost:8080", "Sec-Fetch-Site": "same-site"}, false},
+		{"another site that reads", "localhost", map[string]string{"Sec-Fetch-Site": "cross-site"}, false},
+		{"rebinding", "evil.example", map[string]string{"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}, false},
+	} {
+		send := func(method, path, body string) *httptest.ResponseRecorder {
+			ctx, leave := context.WithCancel(t.Context())
+			leave() // after one event
+			r := httptest.NewRequestWithContext(ctx, method, "http://"+test.host+path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			for name, value := range test.header {
+				r.Header.Set(name, value)
+			}
+			answer := httptest.NewRecorder()
+			g.ServeHTTP(answer, r)
+			return answer
+		}
+		w.hub.SetPaused(false)
+		if pressed := send(http.MethodPost, "/mockhub/do/pause", `{"value":"on"}`); w.hub.Paused() != test.own || (pressed.Code == http.StatusOK) != test.own {
+			t.Errorf("%s: a button: %d", test.name, pressed.Code)
+		}
+		for _, path := range []string{"/", "/mockhub/page.js", "/mockhub/events"} {
+			read := send(http.MethodGet, path, "")
+			if (read.Code == http.StatusOK) != test.own || !test.own && strings.Contains(read.Body.String(), "product") {
+				t.Errorf("%s: %s: %d", test.name, path, read.Code)
+			}
+		}
+	}
+}
+
 type discard struct{}
 
 func (discard) Header() http.Header            { return http.Header{} }
@@ -340,6 +392,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"--port", "-1"}, "--port is not one"},
 		{[]string{"--port", "many"}, "--port has a value"},
 		{[]string{"--port"}, "--port needs a value"},
+		{[]string{"--login", "--port", "0"}, "--login takes the port"},
+		{[]string{"--login=maybe"}, "--login has a value"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if status := run(t.Context(), test.args, &stdout, &stderr); status != cli.Usage || stdout.Len() > 0 ||
@@ -367,14 +421,28 @@ func TestPortIsTaken(t *testing.T) {
 	}
 }
 
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"--port", "81", "--login"}, &stdout, &stderr); status != cli.OK || stderr.Len() > 0 {
+		t.Fatalf("status %d, stderr %q", status, &stderr)
+	}
+	login, err := registry.DecodeCredentials(stdout.Bytes())
+	if err != nil || login.HubURL != "http://127.0.0.1:81" || login.AccessToken.Reveal() != token {
+		t.Errorf("%+v, %v", login, err)
+	}
+}
+
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 func TestCannotPrint(t *testing.T) {
 	t.Parallel()
-	var stderr bytes.Buffer
-	if status := run(t.Context(), []string{"--port", "0"}, fullDisk{}, &stderr); status != cli.Failed || !strings.Contains(stderr.String(), "cannot be printed") {
-		t.Errorf("status %d, stderr %q", status, &stderr)
+	for _, args := range [][]string{{"--port", "0"}, {"--login"}} {
+		var stderr bytes.Buffer
+		if status := run(t.Context(), args, fullDisk{}, &stderr); status != cli.Failed || !strings.Contains(stderr.String(), "cannot be printed") {
+			t.Errorf("%q: status %d, stderr %q", args, status, &stderr)
+		}
 	}
 }

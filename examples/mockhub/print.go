@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"strings"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
+	"github.com/bailinghub/bailinghub-go/registry"
 )
 
 // tokenVariable is what the printed commands keep the token in.
@@ -22,10 +25,12 @@ func (w *world) print(to io.Writer, url string) error {
 			b.WriteString(line + "\n")
 		}
 	}
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(url, "http://"))
 	curl := `    curl -sS -w '\n' -H "Authorization: Bearer $` + tokenVariable + `" `
 
 	say(
 		"A mock Hub is at "+url+", for this machine only. Ctrl-C stops it.",
+		"Open that address in a browser: a page shows all that happens, and has a button for each situation.",
 		"",
 		"OPERATIONS, all sent by one session to the workspace "+hubtest.DefaultRoute,
 		"",
@@ -61,11 +66,39 @@ func (w *world) print(to io.Writer, url string) error {
 		`        -H "Content-Type: application/json" \`,
 		fmt.Sprintf(`        -d '{"route":"%s","tool":"%s"}' "$MOCKHUB"`, hubtest.DefaultRoute, hubtest.WriteTool),
 		"",
+		"RUN A HOST, which sends operations of its own, and later asks what became of them",
+		"",
+		"    go run ./examples/mockhub --port "+port+` --login | \`,
+		"        go run ./examples/agenthost send --file agenthost.json",
+		"",
+		"    go run ./examples/mockhub --port "+port+` --login | \`,
+		"        go run ./examples/agenthost report --file agenthost.json",
+		"",
 		"ASK AS SOMEBODY ELSE: a session that sent none of these, and one that was revoked",
 		"",
 		"    export "+tokenVariable+"="+otherToken,
 		"    export "+tokenVariable+"="+revokedToken,
 	)
 	_, err := to.Write(b.Bytes())
+	return err
+}
+
+// printLogin prints the login of the session that sent the operations.
+func printLogin(to io.Writer, url string) error {
+	now := time.Now()
+	login, err := registry.EncodeCredentials(registry.Credentials{
+		HubURL:           url,
+		ClientAppID:      hubtest.DefaultClient,
+		Workspace:        hubtest.DefaultRoute,
+		SessionID:        sessionID("alice"),
+		AccessToken:      registry.NewSecret(token),
+		RefreshToken:     registry.NewSecret(refreshToken("alice")),
+		AccessExpiresAt:  now.Add(aLongTime),
+		RefreshExpiresAt: now.Add(2 * aLongTime),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(login)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,7 +26,8 @@ func TestPrintedCommands(t *testing.T) {
 	_, noCurl := exec.LookPath("curl")
 	exports := ""
 	var answers []string
-	inspected := false
+	inspected, hosts := false, 0
+	operations := filepath.Join(t.TempDir(), "agenthost.json")
 	for _, command := range commands(s.printed) {
 		if strings.HasPrefix(command, "export ") {
 			exports += command + "\n"
@@ -34,6 +36,10 @@ func TestPrintedCommands(t *testing.T) {
 		curl := strings.HasPrefix(command, "curl ")
 		if curl && noCurl != nil {
 			continue
+		}
+		agenthost := strings.Contains(command, "agenthost")
+		if agenthost {
+			command = strings.ReplaceAll(command, "agenthost.json", operations)
 		}
 		shell := exec.CommandContext(t.Context(), "sh", "-c", exports+command)
 		shell.Dir = "../.." // the folder of the module
@@ -47,6 +53,17 @@ func TestPrintedCommands(t *testing.T) {
 			answers = append(answers, string(output))
 			continue
 		}
+		if agenthost {
+			want := "the Hub answered 200"
+			if strings.Contains(command, " report ") {
+				want = "3 of 3 operations are open"
+			}
+			if err != nil || !strings.Contains(string(output), want) {
+				t.Errorf("%s\n%v\n%s%s", command, err, output, &stderr)
+			}
+			hosts++
+			continue
+		}
 		// One of the operations has a damaged record: examples/inspect shows
 		// all and fails.
 		inspected = true
@@ -54,8 +71,8 @@ func TestPrintedCommands(t *testing.T) {
 			t.Errorf("%s\n%v\n%s%s", command, err, output, &stderr)
 		}
 	}
-	if !inspected {
-		t.Error("there is no command with examples/inspect")
+	if !inspected || hosts != 2 {
+		t.Error("there is no command with examples/inspect, or not two with examples/agenthost")
 	}
 	if noCurl == nil {
 		checkAnswers(t, answers)

@@ -1,0 +1,4 @@
+package page
+
+// PrintableJSON is here for the tests.
+var PrintableJSON = printableJSON
