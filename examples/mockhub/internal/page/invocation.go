@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -96,7 +97,7 @@ func (q *inquirer) ask(r hubtest.Record) (*receipt.Receipt, error) {
 			Workspace: key[1],
 			// Who asks is known without a token.
 			TokenSource: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "none"}),
-		}, agentclient.WithHTTPClient(&http.Client{Transport: q.noting(q.hub.Peek(key[0]))}), agentclient.WithMaxRetries(0))
+		}, agentclient.WithHTTPClient(&http.Client{Transport: q.noting(q.hub.Peek(key[0]))}), agentclient.WithMaxRetries(0), agentclient.WithNegotiationReuse(time.Minute))
 		if err != nil {
 			return nil, err
 		}
@@ -288,6 +289,9 @@ func printableJSON(body []byte) string {
 
 // jsonEscapes rewrites the escapes of a text without backslashes of its own.
 func jsonEscapes(printable string) string {
+	if !strings.Contains(printable, `\`) {
+		return printable
+	}
 	var out strings.Builder
 	for printable != "" {
 		r, _, rest, err := strconv.UnquoteChar(printable, 0)

@@ -112,13 +112,17 @@ func (p *Page) observe() state {
 	}
 
 	records := p.hub.Records()
-	slices.SortStableFunc(records, func(a, b hubtest.Record) int { return cmp.Compare(b.Job.ID, a.Job.ID) })
-	if s.Older = max(0, len(records)-maxInvocations); s.Older > 0 {
-		records = records[:maxInvocations]
+	newest := make([]*hubtest.Record, len(records))
+	for i := range records {
+		newest[i] = &records[i]
+	}
+	slices.SortStableFunc(newest, func(a, b *hubtest.Record) int { return cmp.Compare(b.Job.ID, a.Job.ID) })
+	if s.Older = max(0, len(newest)-maxInvocations); s.Older > 0 {
+		newest = newest[:maxInvocations]
 	}
 	ask := newInquirer(p.hub)
-	for _, r := range records {
-		view := ask.about(r, orElse(names[r.Job.Marker.SessionID], "another session"))
+	for _, r := range newest {
+		view := ask.about(*r, orElse(names[r.Job.Marker.SessionID], "another session"))
 		view.Asked = asked[receiptPath(r.InvocationID)]
 		s.Invocations = append(s.Invocations, view)
 	}
