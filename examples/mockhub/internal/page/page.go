@@ -74,8 +74,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
-	defer control.SetWriteDeadline(time.Time{})
 	p.mux.ServeHTTP(w, r)
+	_ = control.Flush() // still within the limit, which is not meant for the connection's next request
+	_ = control.SetWriteDeadline(time.Time{})
 }
 
 // writeLimit is how long a client may take to take an event or an answer, and
