@@ -14,171 +14,217 @@ import (
 )
 
 func givesWhatWasSaved(s *scene) {
-	s.stored(s.a, s.loginA)
+	s.stored(reads, "after a login", s.a, s.loginA)
 	replaced := login(s.a, 3)
 	s.login(replaced, s.a)
-	s.stored(s.a, replaced)
+	s.stored(reads, "after a login in place of another", s.a, replaced)
+	s.a = s.register(workspaceA)
+	s.stored(reads, "after registering again what is registered", s.a, replaced)
 }
 
 func keepsConnectionsApart(s *scene) {
-	s.stored(s.a, s.loginA)
-	s.stored(s.b, s.loginB)
-	if err := s.update(s.Store, s.b.Key, rotate); err != nil {
-		s.Errorf("UpdateCredentials: %v", err)
+	s.stored(reads, "with two connections", s.a, s.loginA)
+	s.stored(reads, "with two connections", s.b, s.loginB)
+	if err := s.update(s.handles[0], s.b.Key, rotate); err != nil {
+		s.breaks(saving, "UpdateCredentials through Store: %s; want no error", describe(err))
 	}
-	s.stored(s.a, s.loginA)
-	s.stored(s.b, rotated(s.loginB))
-	if err := s.Logout(context.Background(), s.b.Key); err != nil {
-		s.Errorf("Logout: %v", err)
-	}
-	s.stored(s.a, s.loginA)
-	s.gone(s.b, registry.ErrNotLoggedIn)
+	s.stored(saving, "after a rotation of orders", s.a, s.loginA)
+	s.stored(saving, "after a rotation of orders", s.b, rotated(s.loginB))
+	s.logout(s.b)
+	s.stored(reads, "after a logout of orders", s.a, s.loginA)
+	s.gone(errs, "after a logout of orders", s.b, registry.ErrNotLoggedIn)
 }
 
 func doesNotKnowOtherKeys(s *scene) {
-	key, err := descriptor("unknown").ConnectionKey()
-	if err != nil {
-		s.Fatal(err)
+	key := s.key("unknown")
+	s.unknown("with a key that is not registered", key)
+	s.refusesUpdates(errs, "a key that is not registered", key, registry.ErrNotFound)
+	// Whatever these answer, they make no connection of it.
+	unknown := registry.Connection{Key: key, HubURL: s.a.HubURL, ClientAppID: s.a.ClientAppID, Workspace: "unknown"}
+	for _, change := range []struct {
+		name string
+		do   func() error
+	}{
+		{"Fixture.Logout", func() error { return s.Logout(context.Background(), key) }},
+		{"Fixture.Remove", func() error { return s.Remove(context.Background(), key) }},
+		{"Fixture.Login", func() error { return s.Login(context.Background(), key, login(unknown, 3)) }},
+	} {
+		_ = change.do()
+		s.unknown("after "+change.name+" of a key that is not registered", key)
 	}
-	unknown := registry.Connection{Key: key}
-	for _, store := range s.handles {
-		got, err := store.Connection(context.Background(), key)
-		if !errors.Is(err, registry.ErrNotFound) || got != (registry.Connection{}) {
-			s.Errorf("Connection of an unknown key gives %+v, %v; want ErrNotFound alone", got, err)
-		}
-		s.untouched(context.Background(), store, key, registry.ErrNotFound)
-	}
-	s.gone(unknown, registry.ErrNotFound)
 }
 
 func knowsWhoIsNotLoggedIn(s *scene) {
-	if err := s.Logout(context.Background(), s.a.Key); err != nil {
-		s.Fatalf("Logout: %v", err)
-	}
-	for _, c := range []registry.Connection{s.a, s.c} {
-		s.gone(c, registry.ErrNotLoggedIn)
-		for _, store := range s.handles {
-			if got, err := store.Connection(context.Background(), c.Key); err != nil || !equal(got, c) {
-				s.Errorf("Connection without a login gives %+v, %v; want %+v", got, err, c)
-			}
-			s.untouched(context.Background(), store, c.Key, registry.ErrNotLoggedIn)
-		}
+	s.logout(s.a)
+	for _, state := range []struct {
+		name string
+		of   registry.Connection
+	}{
+		{"a connection after its logout", s.a},
+		{"a connection before its first login", s.c},
+	} {
+		s.gone(errs, "with "+state.name, state.of, registry.ErrNotLoggedIn)
+		s.registered("with "+state.name, state.of)
+		s.refusesUpdates(errs, state.name, state.of.Key, registry.ErrNotLoggedIn)
 	}
 	s.login(s.loginA, s.a)
-	s.stored(s.a, s.loginA)
+	s.stored(reads, "after a login that followed a logout", s.a, s.loginA)
+}
+
+func givesNoneOfAnotherConnection(s *scene) {
+	if s.Plant == nil {
+		s.Log("registrytest: Fixture.Plant is nil, so this is not checked")
+		return
+	}
+	for _, planted := range foreign(login(s.a, 3)) {
+		if err := s.Plant(context.Background(), s.a.Key, planted.credentials); err != nil {
+			s.Fatalf("Fixture.Plant: %s", describe(err))
+		}
+		state := "a connection whose row has credentials of " + planted.flaw
+		s.gone(reads, "with "+state, s.a, registry.ErrDamaged)
+		s.refusesUpdates(reads, state, s.a.Key, registry.ErrDamaged)
+		s.stored(reads, "beside "+state, s.b, s.loginB)
+		s.login(s.loginA, s.a)
+		s.stored(reads, "after a login in place of credentials of "+planted.flaw, s.a, s.loginA)
+	}
 }
 
 func forgetsWhatIsRemoved(s *scene) {
 	if err := s.Remove(context.Background(), s.a.Key); err != nil {
-		s.Fatalf("Remove: %v", err)
+		s.Fatalf("Fixture.Remove: %s", describe(err))
 	}
-	s.gone(s.a, registry.ErrNotFound)
-	for _, store := range s.handles {
-		if _, err := store.Connection(context.Background(), s.a.Key); !errors.Is(err, registry.ErrNotFound) {
-			s.Errorf("Connection after Remove: %v; want ErrNotFound", err)
-		}
-		s.untouched(context.Background(), store, s.a.Key, registry.ErrNotFound)
-	}
+	s.unknown("after a removal", s.a.Key)
+	s.refusesUpdates(errs, "a removed connection", s.a.Key, registry.ErrNotFound)
 	// The next person to register the same must not find the login of the last.
-	s.gone(s.register(s.a.Workspace), registry.ErrNotLoggedIn)
-	s.stored(s.b, s.loginB)
+	s.gone(errs, "after a removal and a new registration", s.register(workspaceA), registry.ErrNotLoggedIn)
+	s.stored(reads, "after a removal of inventory", s.b, s.loginB)
 }
 
 func savesARotation(s *scene) {
 	want := s.loginA
-	for _, store := range s.handles {
+	for _, through := range s.handles {
 		type contextKey struct{}
 		var given registry.Credentials
 		var value any
-		err := within(s, "UpdateCredentials", func(ctx context.Context) error {
+		var runs atomic.Int64
+		err := within(s, exclusion, "UpdateCredentials through "+through.name, func(ctx context.Context) error {
 			ctx = context.WithValue(ctx, contextKey{}, "kept")
-			var runs atomic.Int64
-			err := store.UpdateCredentials(ctx, s.a.Key, counted(&runs, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
+			return through.UpdateCredentials(ctx, s.a.Key, counted(&runs, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
 				given, value = c, ctx.Value(contextKey{})
 				return rotated(c), nil
 			}))
-			if n := runs.Load(); n != 1 {
-				return fmt.Errorf("update was run %d times, want once (%v)", n, err)
-			}
-			return err
 		})
+		if n := runs.Load(); n != 1 {
+			s.Fatal(once.cited(fmt.Sprintf("UpdateCredentials through %s ran update %d times, want once; it returned %s", through.name, n, describe(err))))
+		}
 		if err != nil {
-			s.Fatalf("UpdateCredentials: %v", err)
+			s.Fatal(saving.cited(fmt.Sprintf("UpdateCredentials through %s: %s; want no error", through.name, describe(err))))
 		}
 		if !given.Equal(want) {
-			s.Errorf("update was given credentials that differ from the stored ones in %s", difference(given, want))
+			s.breaks(once, "UpdateCredentials through %s gave update another %s than is stored", through.name, difference(given, want))
 		}
 		if value != "kept" {
-			s.Error("update was given a context that is not the caller's or made from it")
+			s.breaks(once, "UpdateCredentials through %s gave update a context that is not the caller's or made from it", through.name)
 		}
 		want = rotated(want)
-		s.stored(s.a, want)
+		s.stored(saving, "after a rotation through "+through.name, s.a, want)
 	}
 }
 
 func savesNothingUnchanged(s *scene) {
-	for _, store := range s.handles {
+	for _, through := range s.handles {
 		s.login(s.loginA, s.a)
-		if err := s.update(store, s.a.Key, same); err != nil {
-			s.Errorf("UpdateCredentials that changes nothing: %v", err)
+		if err := s.update(through, s.a.Key, same); err != nil {
+			s.breaks(saving, "UpdateCredentials through %s when update changes nothing: %s; want no error", through.name, describe(err))
 		}
-		s.stored(s.a, s.loginA)
+		s.stored(saving, "after an update that changes nothing", s.a, s.loginA)
 
 		// With nothing to save there is no contest with a newer login: nil and
 		// ErrChanged are both true.
 		newer := login(s.a, 3)
-		err := s.update(store, s.a.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
-			err, _ := attempt(func(ctx context.Context) error { return s.Login(ctx, s.a.Key, newer) })
-			return c, err
-		})
+		err := s.updateDuring(through, "Fixture.Login", func(ctx context.Context) error { return s.Login(ctx, s.a.Key, newer) }, same)
 		if err != nil && !errors.Is(err, registry.ErrChanged) {
-			s.Errorf("UpdateCredentials that changes nothing while a login came: %v", err)
+			s.breaks(saving, "UpdateCredentials through %s when update changes nothing and a login came: %s; want no error or registry.ErrChanged", through.name, describe(err))
 		}
-		s.stored(s.a, newer)
+		s.stored(saving, "after an update that changes nothing, and a login in the middle of it", s.a, newer)
+	}
+}
+
+// updateDuring is update of a where something happens before update returns,
+// which must not wait for it.
+func (s *scene) updateDuring(through handle, name string, happens func(context.Context) error, do update) error {
+	s.Helper()
+	var problem error
+	returned := true
+	err := s.updateWithin(2*Limit, through, s.a.Key, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
+		problem, returned = attempt(happens)
+		return do(ctx, c)
+	})
+	if !returned {
+		s.Fatal(once.cited(fmt.Sprintf("%s inside update, through %s, did not return within %v: it waits for the update", name, through.name, Limit)))
+	}
+	if problem != nil {
+		s.breaks(once, "%s inside update, through %s: %s; want no error", name, through.name, describe(problem))
+	}
+	return err
+}
+
+// A flawed login is one that must not be saved under some connection.
+type flawed struct {
+	flaw        string
+	credentials registry.Credentials
+}
+
+func spoil(c registry.Credentials, flaw string, change func(*registry.Credentials)) flawed {
+	change(&c)
+	return flawed{flaw, c}
+}
+
+// foreign gives credentials that are well formed and of another connection
+// than c.
+func foreign(c registry.Credentials) []flawed {
+	return []flawed{
+		spoil(c, "another Hub", func(c *registry.Credentials) { c.HubURL = "https://other.example.com" }),
+		spoil(c, "another client app", func(c *registry.Credentials) { c.ClientAppID = "other-agent" }),
+		spoil(c, "another workspace", func(c *registry.Credentials) { c.Workspace = workspaceB }),
 	}
 }
 
 // spoiled gives credentials that must not be saved under the connection of c.
-func spoiled(c registry.Credentials) map[string]registry.Credentials {
-	spoil := func(change func(*registry.Credentials)) registry.Credentials {
-		c := c
-		change(&c)
-		return c
-	}
-	return map[string]registry.Credentials{
-		"no access token":              spoil(func(c *registry.Credentials) { c.AccessToken = registry.Secret{} }),
-		"no refresh token":             spoil(func(c *registry.Credentials) { c.RefreshToken = registry.Secret{} }),
-		"a token with a line end":      spoil(func(c *registry.Credentials) { c.AccessToken = registry.NewSecret("a\r\nb") }),
-		"no access expiry":             spoil(func(c *registry.Credentials) { c.AccessExpiresAt = time.Time{} }),
-		"a refresh that expires first": spoil(func(c *registry.Credentials) { c.RefreshExpiresAt = c.AccessExpiresAt }),
-		"no session":                   spoil(func(c *registry.Credentials) { c.SessionID = "" }),
-		"another Hub":                  spoil(func(c *registry.Credentials) { c.HubURL = "https://other.example.com" }),
-		"another client app":           spoil(func(c *registry.Credentials) { c.ClientAppID = "other-agent" }),
-		"another workspace":            spoil(func(c *registry.Credentials) { c.Workspace = "orders" }),
-		"nothing":                      {},
-	}
+func spoiled(c registry.Credentials) []flawed {
+	return append(foreign(c),
+		spoil(c, "no access token", func(c *registry.Credentials) { c.AccessToken = registry.Secret{} }),
+		spoil(c, "no refresh token", func(c *registry.Credentials) { c.RefreshToken = registry.Secret{} }),
+		spoil(c, "a token with a line end", func(c *registry.Credentials) { c.AccessToken = registry.NewSecret("a\r\nb") }),
+		spoil(c, "no access expiry", func(c *registry.Credentials) { c.AccessExpiresAt = time.Time{} }),
+		spoil(c, "a refresh that expires first", func(c *registry.Credentials) { c.RefreshExpiresAt = c.AccessExpiresAt }),
+		spoil(c, "no session", func(c *registry.Credentials) { c.SessionID = "" }),
+		flawed{"nothing at all", registry.Credentials{}},
+	)
 }
 
 func savesNothingInvalid(s *scene) {
-	for _, store := range s.handles {
-		for flaw, after := range spoiled(rotated(s.loginA)) {
+	for _, through := range s.handles {
+		for _, after := range spoiled(rotated(s.loginA)) {
 			s.login(s.loginA, s.a)
-			err := s.update(store, s.a.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) { return after, nil })
+			err := s.update(through, s.a.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) {
+				return after.credentials, nil
+			})
 			if err == nil {
-				s.Errorf("UpdateCredentials that returns credentials with %s: no error", flaw)
+				s.breaks(saving, "UpdateCredentials through %s when update returns credentials with %s: no error", through.name, after.flaw)
 			}
-			s.stored(s.a, s.loginA)
+			s.stored(saving, "after an update that returned credentials with "+after.flaw, s.a, s.loginA)
 		}
 	}
 }
 
 func takesNoInvalidLogin(s *scene) {
-	for flaw, credentials := range spoiled(login(s.a, 3)) {
+	for _, given := range spoiled(login(s.a, 3)) {
 		s.login(s.loginA, s.a)
-		if err := s.Login(context.Background(), s.a.Key, credentials); err == nil {
-			s.Errorf("Login with credentials with %s: no error", flaw)
+		if err := s.Login(context.Background(), s.a.Key, given.credentials); err == nil {
+			s.breaks(saving, "Fixture.Login with credentials with %s: no error", given.flaw)
 		}
-		s.stored(s.a, s.loginA)
+		s.stored(saving, "after a login with credentials with "+given.flaw, s.a, s.loginA)
 	}
 }
 
@@ -189,43 +235,43 @@ func (f *failure) Error() string { return f.reason }
 
 func returnsTheErrorOfAnUpdate(s *scene) {
 	refused := errors.New("the Hub refused the refresh token")
-	for _, store := range s.handles {
+	for _, through := range s.handles {
 		for _, cause := range []error{refused, &failure{"lost"}, context.Canceled, registry.ErrChanged, registry.ErrNotLoggedIn} {
-			err := s.update(store, s.a.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+			err := s.update(through, s.a.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 				return rotated(c), fmt.Errorf("refreshing: %w", cause)
 			})
 			if !errors.Is(err, cause) {
-				s.Errorf("UpdateCredentials: %v; want the error of update, %q", err, cause)
+				s.breaks(failing, "UpdateCredentials through %s when update fails: %s; want update's own error, %s", through.name, describe(err), describe(cause))
 			}
-			s.stored(s.a, s.loginA)
+			s.stored(failing, "after an update that failed", s.a, s.loginA)
 		}
 	}
 }
 
 func survivesAPanic(s *scene) {
-	for _, store := range s.handles {
+	for _, through := range s.handles {
 		value := new(int)
-		got := within(s, "UpdateCredentials with a panic in update", func(ctx context.Context) (got any) {
+		got := within(s, failing, "UpdateCredentials through "+through.name+" with a panic in update", func(ctx context.Context) (got any) {
 			defer func() { got = recover() }()
-			_ = store.UpdateCredentials(ctx, s.a.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) { panic(value) })
+			_ = through.UpdateCredentials(ctx, s.a.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) { panic(value) })
 			return nil
 		})
 		if got != value {
-			s.Errorf("a panic in update surfaced in the caller as %v, want its value", got)
+			s.breaks(failing, "a panic in update, through %s, surfaced in the caller as %v; want its value", through.name, got)
 		}
-		s.stored(s.a, s.loginA)
-		s.stillWorks()
+		s.stored(failing, "after a panic in update", s.a, s.loginA)
+		s.stillWorks(failing, "after a panic in update")
 	}
 }
 
 func survivesGoexit(s *scene) {
-	for _, store := range s.handles {
-		returned := within(s, "UpdateCredentials with runtime.Goexit in update", func(ctx context.Context) bool {
+	for _, through := range s.handles {
+		returned := within(s, failing, "UpdateCredentials through "+through.name+" with runtime.Goexit in update", func(ctx context.Context) bool {
 			ended := make(chan bool, 1)
 			go func() {
 				returned := false
 				defer func() { ended <- returned }()
-				_ = store.UpdateCredentials(ctx, s.a.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) {
+				_ = through.UpdateCredentials(ctx, s.a.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) {
 					runtime.Goexit()
 					return registry.Credentials{}, nil
 				})
@@ -234,19 +280,20 @@ func survivesGoexit(s *scene) {
 			return <-ended
 		})
 		if returned {
-			s.Error("runtime.Goexit in update did not end the goroutine of the caller")
+			s.breaks(failing, "runtime.Goexit in update, through %s, did not end the goroutine of the caller", through.name)
 		}
-		s.stored(s.a, s.loginA)
-		s.stillWorks()
+		s.stored(failing, "after runtime.Goexit in update", s.a, s.loginA)
+		s.stillWorks(failing, "after runtime.Goexit in update")
 	}
 }
 
 // stillWorks checks that a can be updated through every handle.
-func (s *scene) stillWorks() {
+func (s *scene) stillWorks(p paragraph, when string) {
 	s.Helper()
-	for _, store := range s.handles {
-		if err := s.update(store, s.a.Key, same); err != nil {
-			s.Errorf("UpdateCredentials afterwards: %v", err)
+	for _, through := range s.handles {
+		ran, err := s.tryUpdate(context.Background(), p, through, when, s.a.Key)
+		if !ran || err != nil {
+			s.breaks(p, "%s: UpdateCredentials through %s ran update: %t; it returned %s, want no error", when, through.name, ran, describe(err))
 		}
 	}
 }
@@ -257,35 +304,32 @@ func letsANewerLoginWin(s *scene) {
 		change(&c)
 		return c
 	}
-	for name, newer := range map[string]registry.Credentials{
-		"in everything":          login(s.a, 3),
-		"in the session":         later(func(c *registry.Credentials) { c.SessionID = login(s.a, 3).SessionID }),
-		"in the access token":    later(func(c *registry.Credentials) { c.AccessToken = registry.NewSecret("synthetic-access-newer") }),
-		"in the refresh token":   later(func(c *registry.Credentials) { c.RefreshToken = registry.NewSecret("synthetic-refresh-newer") }),
-		"in the access expiry":   later(func(c *registry.Credentials) { c.AccessExpiresAt = c.AccessExpiresAt.Add(time.Millisecond) }),
-		"in the refresh expiry":  later(func(c *registry.Credentials) { c.RefreshExpiresAt = c.RefreshExpiresAt.Add(time.Millisecond) }),
-		"in all but the session": rotated(rotated(s.loginA)),
+	for _, newer := range []struct {
+		name  string
+		login registry.Credentials
+	}{
+		{"in everything", login(s.a, 3)},
+		{"in the session", later(func(c *registry.Credentials) { c.SessionID = login(s.a, 3).SessionID })},
+		{"in the access token", later(func(c *registry.Credentials) { c.AccessToken = registry.NewSecret("synthetic-access-newer") })},
+		{"in the refresh token", later(func(c *registry.Credentials) { c.RefreshToken = registry.NewSecret("synthetic-refresh-newer") })},
+		{"in the access expiry", later(func(c *registry.Credentials) { c.AccessExpiresAt = c.AccessExpiresAt.Add(time.Millisecond) })},
+		{"in the refresh expiry", later(func(c *registry.Credentials) { c.RefreshExpiresAt = c.RefreshExpiresAt.Add(time.Millisecond) })},
+		{"in all but the session", rotated(rotated(s.loginA))},
 	} {
-		for _, store := range s.handles {
+		for _, through := range s.handles {
 			s.login(s.loginA, s.a)
-			err := s.update(store, s.a.Key, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
-				err, ok := attempt(func(ctx context.Context) error { return s.Login(ctx, s.a.Key, newer) })
-				if !ok {
-					err = errors.New("a login inside update did not return: it waits for the update")
-				}
-				return rotated(c), err
-			})
+			err := s.updateDuring(through, "Fixture.Login", func(ctx context.Context) error { return s.Login(ctx, s.a.Key, newer.login) }, rotate)
 			if !errors.Is(err, registry.ErrChanged) {
-				s.Errorf("UpdateCredentials while a login came that is newer %s: %v; want ErrChanged", name, err)
+				s.breaks(saving, "UpdateCredentials through %s while a login came that is newer %s: %s; want registry.ErrChanged", through.name, newer.name, describe(err))
 			}
-			s.stored(s.a, newer)
+			s.stored(saving, "after a login in the middle of an update that is newer "+newer.name, s.a, newer.login)
 		}
 	}
 }
 
 func letsARemovalWin(s *scene) {
 	restore := func() {
-		s.a = s.register(s.a.Workspace)
+		s.a = s.register(workspaceA)
 		s.login(s.loginA, s.a)
 	}
 	for _, removal := range []struct {
@@ -293,47 +337,41 @@ func letsARemovalWin(s *scene) {
 		do     func(ctx context.Context) error
 		reason error
 	}{
-		{"logout", func(ctx context.Context) error { return s.Logout(ctx, s.a.Key) }, registry.ErrNotLoggedIn},
-		{"removal", func(ctx context.Context) error { return s.Remove(ctx, s.a.Key) }, registry.ErrNotFound},
-		{"removal and new registration", func(ctx context.Context) error {
+		{"a logout", func(ctx context.Context) error { return s.Logout(ctx, s.a.Key) }, registry.ErrNotLoggedIn},
+		{"a removal", func(ctx context.Context) error { return s.Remove(ctx, s.a.Key) }, registry.ErrNotFound},
+		{"a removal and a new registration", func(ctx context.Context) error {
 			removed := s.Remove(ctx, s.a.Key)
-			_, err := s.Register(ctx, descriptor(s.a.Workspace))
+			_, err := s.Register(ctx, descriptor(workspaceA))
 			return errors.Join(removed, err)
 		}, registry.ErrNotLoggedIn},
 	} {
-		for _, store := range s.handles {
+		for _, through := range s.handles {
 			restore()
-			err := s.update(store, s.a.Key, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
-				err, ok := attempt(removal.do)
-				if !ok {
-					err = fmt.Errorf("%s inside update did not return: it waits for the update", removal.name)
-				}
-				return rotated(c), err
-			})
+			err := s.updateDuring(through, removal.name, removal.do, rotate)
 			if !errors.Is(err, registry.ErrChanged) {
-				s.Errorf("UpdateCredentials while a %s came: %v; want ErrChanged", removal.name, err)
+				s.breaks(saving, "UpdateCredentials through %s while %s came: %s; want registry.ErrChanged", through.name, removal.name, describe(err))
 			}
-			s.gone(s.a, removal.reason)
+			s.gone(saving, "after "+removal.name+" in the middle of an update", s.a, removal.reason)
 		}
 	}
 }
 
 func savesAlthoughTheContextHasEnded(s *scene) {
 	want := s.loginA
-	for _, store := range s.handles {
-		err := within(s, "UpdateCredentials", func(ctx context.Context) error {
+	for _, through := range s.handles {
+		err := within(s, exclusion, "UpdateCredentials through "+through.name, func(ctx context.Context) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			return store.UpdateCredentials(ctx, s.a.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+			return through.UpdateCredentials(ctx, s.a.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 				cancel()
 				return rotated(c), nil
 			})
 		})
 		if err != nil {
-			s.Errorf("UpdateCredentials that was cancelled during update: %v; want nil, and the rotation saved: its old token is used up", err)
+			s.breaks(saving, "UpdateCredentials through %s that was cancelled while update ran: %s; want no error, and the rotation saved: its old token is used up", through.name, describe(err))
 		}
 		want = rotated(want)
-		s.stored(s.a, want)
+		s.stored(saving, "after an update that was cancelled while it ran", s.a, want)
 	}
 }
 
@@ -342,85 +380,120 @@ func doesNotBeginWhenTheContextHasEnded(s *scene) {
 	cancel()
 	expired, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
 	defer cancel()
-	for _, store := range s.handles {
-		s.untouched(cancelled, store, s.a.Key, context.Canceled)
-		s.untouched(expired, store, s.a.Key, context.DeadlineExceeded)
+	for _, through := range s.handles {
+		for _, ended := range []context.Context{cancelled, expired} {
+			switch ran, err := s.tryUpdate(ended, exclusion, through, "whose context had ended before", s.a.Key); {
+			case ran:
+				s.breaks(exclusion, "update ran through %s although the context had ended before (%s)", through.name, describe(ended.Err()))
+			case !errors.Is(err, ended.Err()):
+				s.breaks(exclusion, "UpdateCredentials through %s whose context had ended before: %s; want %s", through.name, describe(err), describe(ended.Err()))
+			}
+		}
 	}
 }
 
 func canBeReadInsideAnUpdate(s *scene) {
-	for _, store := range s.handles {
-		err := s.update(store, s.a.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+	for _, through := range s.handles {
+		var failures []string
+		err := s.updateDuring(through, "reading", func(context.Context) error {
 			for _, inner := range s.handles {
-				err, ok := attempt(func(context.Context) error {
-					return errors.Join(reads(inner, s.a, s.loginA), reads(inner, s.b, s.loginB))
-				})
-				if !ok {
-					err = fmt.Errorf("reading inside update did not return within %v", Limit)
-				}
-				if err != nil {
-					return c, err
-				}
+				failures = append(failures, look(inner, s.a, s.loginA), look(inner, s.b, s.loginB))
 			}
-			return c, nil
-		})
+			return nil
+		}, same)
+		for _, failure := range failures {
+			if failure != "" {
+				s.breaks(once, "inside update, through %s: %s", through.name, failure)
+			}
+		}
 		if err != nil {
-			s.Errorf("UpdateCredentials with reads inside update: %v", err)
+			s.breaks(once, "UpdateCredentials through %s with reads inside update: %s; want no error", through.name, describe(err))
 		}
 	}
 }
 
 func holdsNobodyUp(s *scene) {
-	release := s.hold(s.Store, s.a.Key, rotate)
+	const during = "during a slow update of inventory"
+	release := s.hold(s.handles[0], s.a.Key, rotate)
 	wantB := s.loginB
-	for _, store := range s.handles {
-		err := within(s, "reading during a slow update", func(context.Context) error {
-			return errors.Join(reads(store, s.a, s.loginA), reads(store, s.b, wantB))
-		})
-		if err != nil {
-			s.Errorf("during a slow update: %v", err)
+	for _, through := range s.handles {
+		for _, failure := range within(s, reads, "reading through "+through.name+" "+during, func(context.Context) []string {
+			return []string{look(through, s.a, s.loginA), look(through, s.b, wantB)}
+		}) {
+			if failure != "" {
+				s.breaks(reads, "%s: %s", during, failure)
+			}
 		}
-		err = within(s, "updating another key during a slow update", func(ctx context.Context) error {
-			return store.UpdateCredentials(ctx, s.b.Key, rotate)
+		err := within(s, exclusion, "UpdateCredentials of orders through "+through.name+" "+during, func(ctx context.Context) error {
+			return through.UpdateCredentials(ctx, s.b.Key, rotate)
 		})
 		if err != nil {
-			s.Errorf("UpdateCredentials of another key during a slow update: %v", err)
+			s.breaks(exclusion, "UpdateCredentials of orders through %s %s: %s; want no error", through.name, during, describe(err))
 		}
 		wantB = rotated(wantB)
 	}
-	err := within(s, "login, logout, registration and removal of other keys during a slow update", func(ctx context.Context) error {
-		err := errors.Join(s.Login(ctx, s.c.Key, login(s.c, 3)), s.Logout(ctx, s.c.Key), s.Remove(ctx, s.c.Key))
-		_, registered := s.Register(ctx, descriptor(s.c.Workspace))
-		return errors.Join(err, registered)
-	})
-	if err != nil {
-		s.Errorf("changing other keys during a slow update: %v", err)
+	for _, change := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"Fixture.Login", func(ctx context.Context) error { return s.Login(ctx, s.c.Key, login(s.c, 3)) }},
+		{"Fixture.Logout", func(ctx context.Context) error { return s.Logout(ctx, s.c.Key) }},
+		{"Fixture.Remove", func(ctx context.Context) error { return s.Remove(ctx, s.c.Key) }},
+		{"Fixture.Register", func(ctx context.Context) error {
+			_, err := s.Register(ctx, descriptor(workspaceC))
+			return err
+		}},
+	} {
+		if err := within(s, exclusion, change.name+" of returns "+during, change.do); err != nil {
+			s.breaks(exclusion, "%s of returns %s: %s; want no error", change.name, during, describe(err))
+		}
 	}
 	if err := release(); err != nil {
-		s.Errorf("the slow UpdateCredentials: %v", err)
+		s.breaks(saving, "the slow UpdateCredentials through Store: %s; want no error", describe(err))
 	}
-	s.stored(s.a, rotated(s.loginA))
-	s.stored(s.b, wantB)
+	s.stored(saving, "after a slow update of inventory", s.a, rotated(s.loginA))
+	s.stored(saving, "after an update of orders during a slow one of inventory", s.b, wantB)
 }
 
 func excludesOtherUpdates(s *scene) {
-	release := s.hold(s.Store, s.a.Key, rotate)
-	for _, store := range s.handles {
+	holder := s.handles[0]
+	release := s.hold(holder, s.a.Key, rotate)
+	for _, through := range s.handles {
 		expiring, cancel := context.WithTimeout(context.Background(), patience)
-		s.untouched(expiring, store, s.a.Key, context.DeadlineExceeded)
+		waited := s.waits(expiring, through, context.DeadlineExceeded)
 		cancel()
+		if !waited {
+			continue
+		}
 
 		cancelled, cancel := context.WithCancel(context.Background())
 		timer := time.AfterFunc(patience, cancel)
-		s.untouched(cancelled, store, s.a.Key, context.Canceled)
+		s.waits(cancelled, through, context.Canceled)
 		timer.Stop()
 		cancel()
 	}
 	if err := release(); err != nil {
-		s.Errorf("UpdateCredentials that others waited for: %v", err)
+		s.breaks(saving, "UpdateCredentials through %s that others waited for: %s; want no error", holder.name, describe(err))
 	}
-	s.stored(s.a, rotated(s.loginA))
-	s.stillWorks()
+	s.stored(saving, "after an update that others waited for", s.a, rotated(s.loginA))
+	s.stillWorks(exclusion, "after an update that others waited for")
+}
+
+// waits checks that an update of a, which another one through Store excludes,
+// waits until its context ends, and reports whether it was not run.
+func (s *scene) waits(ctx context.Context, through handle, want error) bool {
+	s.Helper()
+	const how = "whose context ended while it waited"
+	ran, err := s.tryUpdate(ctx, exclusion, through, how, s.a.Key)
+	switch {
+	case ran && through.name != s.handles[0].name:
+		s.breaks(exclusion, "update ran through %s while one was running through %s: the exclusion does not reach across handles", through.name, s.handles[0].name)
+	case ran:
+		s.breaks(exclusion, "update ran through %s while one of the same key was running through it: there is no exclusion", through.name)
+	case !errors.Is(err, want):
+		s.breaks(exclusion, "UpdateCredentials through %s %s: %s; want %s", through.name, how, describe(err), describe(want))
+	}
+	return !ran
 }
 
 // losesNoRotation lets many rotate two sessions at once. Each counts the
@@ -433,29 +506,37 @@ func losesNoRotation(s *scene) {
 		first.AccessToken = registry.NewSecret("0")
 		s.login(first, c)
 	}
-	release := s.hold(s.Store, s.a.Key, same)
+	release := s.hold(s.handles[0], s.a.Key, same)
 	var group sync.WaitGroup
-	problems := make(chan error, goroutines*rounds*len(s.handles)*len(connections)*2)
+	problems := make(chan string, goroutines*rounds*len(s.handles)*len(connections)*2)
 	inside := make([]atomic.Int64, len(connections))
 	ctx, cancel := context.WithTimeout(context.Background(), 6*Limit)
 	defer cancel()
 	for i := range goroutines * len(s.handles) * len(connections) {
-		store, which := s.handles[i%len(s.handles)], i/len(s.handles)%len(connections)
+		through, which := s.handles[i%len(s.handles)], i/len(s.handles)%len(connections)
 		group.Go(func() {
 			for range rounds {
 				var runs atomic.Int64
-				err := store.UpdateCredentials(ctx, connections[which].Key, counted(&runs, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+				err := through.UpdateCredentials(ctx, connections[which].Key, counted(&runs, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 					if inside[which].Add(1) > 1 {
-						problems <- errors.New("two updates of one key ran at once")
+						problems <- exclusion.cited("two updates of one key ran at once")
 					}
 					defer inside[which].Add(-1)
 					n, err := strconv.Atoi(c.AccessToken.Reveal())
+					if err != nil {
+						return c, errors.New("update was given credentials that nobody saved under this key")
+					}
 					runtime.Gosched()
 					c.AccessToken = registry.NewSecret(strconv.Itoa(n + 1))
-					return c, err
+					return c, nil
 				}))
-				if err != nil || runs.Load() != 1 {
-					problems <- fmt.Errorf("UpdateCredentials among many: %v; update was run %d times", err, runs.Load())
+				switch n := runs.Load(); {
+				case n != 1:
+					problems <- once.cited(fmt.Sprintf("UpdateCredentials through %s, among many, ran update %d times, want once; it returned %s", through.name, n, describe(err)))
+				case errors.Is(err, registry.ErrChanged):
+					problems <- once.cited(fmt.Sprintf("UpdateCredentials through %s, among many: %s; want no error: what update is given is read after the exclusion was obtained", through.name, describe(err)))
+				case err != nil:
+					problems <- exclusion.cited(fmt.Sprintf("UpdateCredentials through %s, among many: %s; want no error", through.name, describe(err)))
 				}
 			}
 		})
@@ -464,7 +545,7 @@ func losesNoRotation(s *scene) {
 		runtime.Gosched() // Lets most of them get to where they wait.
 	}
 	if err := release(); err != nil {
-		s.Errorf("UpdateCredentials before many: %v", err)
+		s.breaks(exclusion, "UpdateCredentials through %s that many waited for: %s; want no error", s.handles[0].name, describe(err))
 	}
 	group.Wait()
 	close(problems)
@@ -474,6 +555,6 @@ func losesNoRotation(s *scene) {
 	for _, c := range connections {
 		want := login(c, 4)
 		want.AccessToken = registry.NewSecret(strconv.Itoa(goroutines * rounds * len(s.handles)))
-		s.stored(c, want)
+		s.stored(exclusion, "after many rotations, each of which counts the access token up by one", c, want)
 	}
 }

@@ -5,16 +5,19 @@
 //
 //	func TestStore(t *testing.T) {
 //		registrytest.TestStore(t, func(t testing.TB) registrytest.Fixture {
-//			url := newDatabase(t)
-//			store, other := mystore.Open(url), mystore.Open(url)
+//			db := newDatabase(t)
+//			store, other := mystore.Open(db.URL), mystore.Open(db.URL)
 //			return registrytest.Fixture{
 //				Store: store, Other: other,
 //				Register: store.Register, Login: store.Login, Logout: store.Logout, Remove: store.Remove,
+//				Plant: db.Write, // optional: into the row, past all checks
 //			}
 //		})
 //	}
 //
-// What it asks for stands at [registry.Store]. It catches a store that runs an
+// What it asks for stands at [registry.Store], and a failure names the paragraph
+// there that it comes from: Reads, Errors, Exclusion, At most once, Saving or
+// Failing. It catches a store that runs an
 // update twice, loses a rotation, overwrites a newer login, saves an empty
 // token, or holds everybody up while one refresh is slow, and some twenty other
 // faults, each of which ends in a logged-out person or in evidence read under

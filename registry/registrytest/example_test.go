@@ -2,6 +2,7 @@ package registrytest_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -25,7 +26,15 @@ func (s *rowStore) Credentials(ctx context.Context, key string) (registry.Creden
 	case row.Login == nil:
 		return registry.Credentials{}, registry.ErrNotLoggedIn
 	}
-	return registry.DecodeCredentials(row.Login)
+	credentials, err := registry.DecodeCredentials(row.Login)
+	if err != nil {
+		return registry.Credentials{}, err
+	}
+	// Whoever wrote the row, a login of another connection is never given.
+	if err := row.Connection.Check(credentials); err != nil {
+		return registry.Credentials{}, fmt.Errorf("%w: %v", registry.ErrDamaged, err)
+	}
+	return credentials, nil
 }
 
 func (s *rowStore) UpdateCredentials(ctx context.Context, key string, update func(context.Context, registry.Credentials) (registry.Credentials, error)) error {
@@ -50,6 +59,7 @@ func (s *rowStore) UpdateCredentials(ctx context.Context, key string, update fun
 		return err
 	}
 	// The old refresh token is used up by now: save, whatever became of ctx.
+	// UPDATE … WHERE key = ? AND login = current, in one step; no row matched: registry.ErrChanged.
 	return s.db.Replace(context.WithoutCancel(ctx), key, current, next)
 }
 
@@ -61,6 +71,20 @@ func TestRowStore(t *testing.T) {
 		return registrytest.Fixture{
 			Store: store, Other: &rowStore{db},
 			Register: db.Register, Login: db.Login, Logout: db.Logout, Remove: db.Remove,
+		}
+	})
+}
+
+// The same database with a way past the checks of its Login.
+func TestRowStoreRefusesForeignRows(t *testing.T) {
+	t.Parallel()
+	registrytest.TestStore(t, func(testing.TB) registrytest.Fixture {
+		db := newDatabase()
+		store := &rowStore{db}
+		return registrytest.Fixture{
+			Store: store, Other: &rowStore{db},
+			Register: db.Register, Login: db.Login, Logout: db.Logout, Remove: db.Remove,
+			Plant: db.Plant,
 		}
 	})
 }
@@ -110,7 +134,7 @@ func (db *database) Lock(ctx context.Context, key string) (unlock func(), err er
 	}
 }
 
-// Replace is UPDATE … SET login = next WHERE key = key AND login = current.
+// Replace is UPDATE … SET login = next WHERE key = ? AND login = current.
 func (db *database) Replace(_ context.Context, key string, current, next registry.Credentials) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -137,9 +161,14 @@ func (db *database) Register(_ context.Context, d registry.Descriptor) (registry
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	connection := registry.Connection{Key: key, HubURL: hubURL, ClientAppID: d.ClientAppID, Workspace: d.Workspace, AllowInsecureHTTP: d.AllowInsecureHTTP}
-	db.rows[key] = row{Connection: connection}
-	return connection, nil
+	// INSERT … ON CONFLICT (key) DO UPDATE SET allow_insecure_http = …: a
+	// connection that is there keeps its login.
+	found := db.rows[key]
+	found.Connection = registry.Connection{
+		Key: key, HubURL: hubURL, ClientAppID: d.ClientAppID, Workspace: d.Workspace, AllowInsecureHTTP: d.AllowInsecureHTTP,
+	}
+	db.rows[key] = found
+	return found.Connection, nil
 }
 
 func (db *database) Login(_ context.Context, key string, credentials registry.Credentials) error {
@@ -161,10 +190,14 @@ func (db *database) Login(_ context.Context, key string, credentials registry.Cr
 	return nil
 }
 
+// Logout is UPDATE … SET login = NULL WHERE key = ?: it makes no row.
 func (db *database) Logout(_ context.Context, key string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	found := db.rows[key]
+	found, ok := db.rows[key]
+	if !ok {
+		return registry.ErrNotFound
+	}
 	found.Login = nil
 	db.rows[key] = found
 	return nil
@@ -174,5 +207,22 @@ func (db *database) Remove(_ context.Context, key string) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	delete(db.rows, key)
+	return nil
+}
+
+// Plant is UPDATE … SET login = ? WHERE key = ?, by somebody who checks nothing.
+func (db *database) Plant(_ context.Context, key string, credentials registry.Credentials) error {
+	login, err := registry.EncodeCredentials(credentials)
+	if err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	found, ok := db.rows[key]
+	if !ok {
+		return registry.ErrNotFound
+	}
+	found.Login = login
+	db.rows[key] = found
 	return nil
 }

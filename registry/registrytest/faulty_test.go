@@ -62,6 +62,13 @@ const (
 	updatesWithoutLogin     fault = "runs update without a login"
 	removalKeepsLogin       fault = "keeps the login of a removed connection"
 	logoutRemoves           fault = "removes a connection on logout"
+	logoutRegisters         fault = "makes an empty row of an unknown key on logout"
+	registerLogsOut         fault = "loses the login of a connection that is registered again"
+	servesAnyHub            fault = "gives credentials of another Hub"
+	servesAnyClient         fault = "gives credentials of another client app"
+	servesAnyWorkspace      fault = "gives credentials of another workspace"
+	foreignIsNotLoggedIn    fault = "calls credentials of another connection no login"
+	foreignUpdates          fault = "runs update with credentials of another connection"
 	answersBesideError      fault = "gives credentials beside an error"
 )
 
@@ -150,6 +157,9 @@ func (s *faulty) Register(ctx context.Context, d registry.Descriptor, _ ...regis
 	}
 	defer s.mu.unlock()
 	if c, ok := s.connections[key]; ok {
+		if s.fault == registerLogsOut {
+			delete(s.logins, key)
+		}
 		return c, nil
 	}
 	now := time.Now().UTC()
@@ -199,9 +209,23 @@ func (s *faulty) DeleteCredentials(ctx context.Context, key string) error {
 	}
 	defer s.mu.unlock()
 	delete(s.logins, key)
-	if s.fault == logoutRemoves {
+	_, ok := s.connections[key]
+	switch {
+	case s.fault == logoutRemoves:
 		delete(s.connections, key)
+	case s.fault == logoutRegisters && !ok:
+		s.connections[key] = registry.Connection{}
 	}
+	return nil
+}
+
+// Plant puts credentials where no check of the store sees them.
+func (s *faulty) Plant(ctx context.Context, key string, c registry.Credentials) error {
+	if err := s.mu.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.unlock()
+	s.save(key, c)
 	return nil
 }
 
@@ -279,7 +303,8 @@ func (s *faulty) Credentials(ctx context.Context, key string) (registry.Credenti
 
 // login is what is stored; s.mu is held.
 func (s *faulty) login(key string) (registry.Credentials, error) {
-	if _, ok := s.connections[key]; !ok {
+	connection, ok := s.connections[key]
+	if !ok {
 		if s.fault == unknownIsNotLoggedIn {
 			return registry.Credentials{}, registry.ErrNotLoggedIn
 		}
@@ -292,6 +317,23 @@ func (s *faulty) login(key string) (registry.Credentials, error) {
 		}
 		return registry.Credentials{}, registry.ErrNotLoggedIn
 	}
+	of := c
+	switch s.fault {
+	case servesAnyHub:
+		of.HubURL = connection.HubURL
+	case servesAnyClient:
+		of.ClientAppID = connection.ClientAppID
+	case servesAnyWorkspace:
+		of.Workspace = connection.Workspace
+	case savesAnything, savesEmptyToken, savesForOtherHub, loginSavesAnything:
+		return c, nil // these must be caught without a check of what is read
+	}
+	if connection.Check(of) != nil {
+		if s.fault == foreignIsNotLoggedIn {
+			return registry.Credentials{}, registry.ErrNotLoggedIn
+		}
+		return registry.Credentials{}, registry.ErrDamaged
+	}
 	return c, nil
 }
 
@@ -300,7 +342,11 @@ func (s *faulty) current(key string) (registry.Credentials, error) {
 		return registry.Credentials{}, err
 	}
 	defer s.mu.unlock()
-	return s.login(key)
+	c, err := s.login(key)
+	if s.fault == foreignUpdates && errors.Is(err, registry.ErrDamaged) {
+		return s.logins[key], nil
+	}
+	return c, err
 }
 
 func (s *faulty) UpdateCredentials(ctx context.Context, key string, update func(context.Context, registry.Credentials) (registry.Credentials, error)) (err error) {

@@ -7,8 +7,8 @@ import (
 )
 
 // Fixture is one store, empty at first, as the suite needs to see it. All
-// fields but Other are required. The functions are what the host itself, or
-// its login, does to the store; they may go through either handle.
+// fields but Other and Plant are required. The functions are what the host
+// itself, or its login, does to the store; they may go through either handle.
 type Fixture struct {
 	// Store is the store.
 	Store registry.Store
@@ -16,7 +16,8 @@ type Fixture struct {
 	// a second connection to the database, the folder opened again. Leave it
 	// nil only where there can be no other process.
 	Other registry.Store
-	// Register adds a connection.
+	// Register adds a connection. One that is there already stays, with its
+	// login.
 	Register func(context.Context, registry.Descriptor) (registry.Connection, error)
 	// Login saves credentials under a key, in place of those that are there.
 	// It refuses those that [registry.Connection.Check] does.
@@ -25,6 +26,12 @@ type Fixture struct {
 	Logout func(ctx context.Context, key string) error
 	// Remove takes a connection away, and its credentials with it.
 	Remove func(ctx context.Context, key string) error
+	// Plant puts credentials under a key past all checks, straight into the
+	// row or the file, as another program or a restored backup might: they are
+	// well formed, and of another connection. Leave it nil only where nothing
+	// but the store itself can write to its storage. Then it is not checked
+	// that the store refuses such credentials with [registry.ErrDamaged].
+	Plant func(ctx context.Context, key string, credentials registry.Credentials) error
 }
 
 // Registry is what the stores of package registry can do besides.
@@ -37,7 +44,7 @@ type Registry interface {
 }
 
 // Of makes a fixture of a registry and, where it is not nil, a second handle
-// on it.
+// on it. It leaves Plant nil, which is right for [registry.Memory].
 func Of(store Registry, other registry.Store) Fixture {
 	return Fixture{
 		Store: store,

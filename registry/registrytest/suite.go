@@ -1,6 +1,7 @@
 package registrytest
 
 import (
+	"sync"
 	"testing"
 	"time"
 )
@@ -17,11 +18,20 @@ const patience = 100 * time.Millisecond
 // t.Cleanup.
 func TestStore(t *testing.T, open func(t testing.TB) Fixture) {
 	t.Helper()
+	mustOpen(t, open)
+	var setting sync.Mutex
 	for _, check := range checks {
 		t.Run(check.name, func(t *testing.T) {
 			t.Parallel()
-			check.run(newScene(t, open(t)))
+			check.run(newScene(t, open, &setting))
 		})
+	}
+}
+
+func mustOpen(tb testing.TB, open func(testing.TB) Fixture) {
+	tb.Helper()
+	if open == nil {
+		tb.Fatal("registrytest: open is nil")
 	}
 }
 
@@ -34,6 +44,7 @@ var checks = []struct {
 	{"keeps connections apart", keepsConnectionsApart},
 	{"does not know other keys", doesNotKnowOtherKeys},
 	{"knows who is not logged in", knowsWhoIsNotLoggedIn},
+	{"gives no credentials of another connection", givesNoneOfAnotherConnection},
 	{"forgets what is removed", forgetsWhatIsRemoved},
 	{"saves a rotation", savesARotation},
 	{"saves nothing that is unchanged", savesNothingUnchanged},

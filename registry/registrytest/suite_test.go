@@ -2,6 +2,8 @@ package registrytest_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/bailinghub/bailinghub-go/registry/registrytest"
@@ -67,8 +70,18 @@ var caught = map[fault]string{
 	updatesWithoutLogin:     "knows who is not logged in",
 	removalKeepsLogin:       "forgets what is removed",
 	logoutRemoves:           "knows who is not logged in",
+	logoutRegisters:         "does not know other keys",
+	registerLogsOut:         "gives what was saved",
+	servesAnyHub:            "gives no credentials of another connection",
+	servesAnyClient:         "gives no credentials of another connection",
+	servesAnyWorkspace:      "gives no credentials of another connection",
+	foreignIsNotLoggedIn:    "gives no credentials of another connection",
+	foreignUpdates:          "gives no credentials of another connection",
 	answersBesideError:      "does not know other keys",
 }
+
+// citation is how a failure ends.
+var citation = regexp.MustCompile(`.\[registry\.Store: (Reads|Errors|Exclusion|At most once|Saving|Failing)\]$`)
 
 func TestSuiteCatches(t *testing.T) {
 	t.Parallel()
@@ -81,6 +94,11 @@ func TestSuiteCatches(t *testing.T) {
 			failures := run(t, name, f)
 			if len(failures) == 0 {
 				t.Errorf("a store that %s passes %q", f, name)
+			}
+			for _, failure := range failures {
+				if !citation.MatchString(failure) && !strings.HasPrefix(failure, "Fixture.") {
+					t.Errorf("a failure does not say where the contract has it: %s", failure)
+				}
 			}
 			t.Log(strings.Join(failures, "\n"))
 		})
@@ -122,19 +140,133 @@ func TestFixtureMustBeWhole(t *testing.T) {
 	t.Parallel()
 	store, _ := newFaulty(none)
 	whole := registrytest.Of(store, nil)
-	for _, take := range []func(*registrytest.Fixture){
-		func(f *registrytest.Fixture) { f.Store = nil },
-		func(f *registrytest.Fixture) { f.Register = nil },
-		func(f *registrytest.Fixture) { f.Login = nil },
-		func(f *registrytest.Fixture) { f.Logout = nil },
-		func(f *registrytest.Fixture) { f.Remove = nil },
+	for field, take := range map[string]func(*registrytest.Fixture){
+		"Store":    func(f *registrytest.Fixture) { f.Store = nil },
+		"Register": func(f *registrytest.Fixture) { f.Register = nil },
+		"Login":    func(f *registrytest.Fixture) { f.Login = nil },
+		"Logout":   func(f *registrytest.Fixture) { f.Logout = nil },
+		"Remove":   func(f *registrytest.Fixture) { f.Remove = nil },
 	} {
 		lacking := whole
 		take(&lacking)
-		if failures := record(t, func(tb testing.TB) {
+		failures := record(t, func(tb testing.TB) {
 			registrytest.Run(tb, "gives what was saved", func(testing.TB) registrytest.Fixture { return lacking })
-		}); len(failures) == 0 {
-			t.Error("a fixture that lacks a field is accepted")
+		})
+		if diff := cmp.Diff([]string{"registrytest: Fixture." + field + " is nil"}, failures); diff != "" {
+			t.Errorf("without %s (-want +got):\n%s", field, diff)
+		}
+	}
+}
+
+func TestOpenMustNotBeNil(t *testing.T) {
+	t.Parallel()
+	failures := record(t, func(tb testing.TB) { registrytest.Run(tb, "gives what was saved", nil) })
+	if diff := cmp.Diff([]string{"registrytest: open is nil"}, failures); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOpenMustGiveAnEmptyStore(t *testing.T) {
+	t.Parallel()
+	first, second := newFaulty(none)
+	open := func(testing.TB) registrytest.Fixture { return registrytest.Of(first, second) }
+	for i, name := range registrytest.Names() {
+		failures := record(t, func(tb testing.TB) { registrytest.Run(tb, name, open) })
+		switch {
+		case i == 0 && len(failures) > 0:
+			t.Errorf("the store was empty: %q", failures)
+		case i > 0 && (len(failures) != 1 || !strings.HasPrefix(failures[0], "registrytest: open must give an empty store each time")):
+			t.Errorf("%s: %q", name, failures)
+		}
+	}
+}
+
+// Without Plant one check is not made, whatever the store does.
+func TestWithoutPlant(t *testing.T) {
+	t.Parallel()
+	if failures := record(t, func(tb testing.TB) {
+		registrytest.Run(tb, "gives no credentials of another connection", func(testing.TB) registrytest.Fixture {
+			return registrytest.Of(newFaulty(servesAnyHub))
+		})
+	}); len(failures) > 0 {
+		t.Errorf("%q", failures)
+	}
+}
+
+// What the person reads who has written the store.
+func TestFailuresAreClear(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[fault][]string{
+		excludesInProcessOnly: {
+			"update ran through Other while one was running through Store: the exclusion does not reach across handles [registry.Store: Exclusion]",
+		},
+		excludesNobody: {
+			"update ran through Store while one of the same key was running through it: there is no exclusion [registry.Store: Exclusion]",
+			"update ran through Other while one was running through Store: the exclusion does not reach across handles [registry.Store: Exclusion]",
+		},
+		cachesLogins: {
+			"after a rotation through Other: Credentials of inventory through Store and Other gives another access token, refresh token, access expiry, refresh expiry than should be stored [registry.Store: Saving]",
+		},
+		registerLogsOut: {
+			"after registering again what is registered: Credentials of inventory through Store and Other: registry.ErrNotLoggedIn; want its login [registry.Store: Reads]",
+		},
+		logoutRegisters: {
+			"after Fixture.Logout of a key that is not registered: Connection through Store and Other: no error; want registry.ErrNotFound [registry.Store: Errors]",
+			"after Fixture.Logout of a key that is not registered: Credentials through Store and Other: registry.ErrNotLoggedIn; want registry.ErrNotFound [registry.Store: Errors]",
+		},
+		foreignIsNotLoggedIn: {
+			"with a connection whose row has credentials of another Hub: Credentials through Store and Other: registry.ErrNotLoggedIn; want registry.ErrDamaged [registry.Store: Reads]",
+			"UpdateCredentials of a connection whose row has credentials of another Hub through Store: registry.ErrNotLoggedIn; want registry.ErrDamaged [registry.Store: Reads]",
+		},
+		flattensError: {
+			`UpdateCredentials through Store when update fails: "refreshing: the Hub refused the refresh token"; want update's own error, "the Hub refused the refresh token" [registry.Store: Failing]`,
+		},
+		ignoresContext: {
+			"UpdateCredentials through Store whose context ended while it waited did not return within 10s [registry.Store: Exclusion]",
+		},
+		losesRegistrationTime: {
+			"after a login: Connection of inventory through Store and Other gives CreatedAt 0001-01-01 00:00:00 +0000 UTC; want 2000-01-01 00:00:00 +0000 UTC [registry.Store: Reads]",
+		},
+		loginWaits: {
+			"Fixture.Login inside update, through Store, did not return within 10s: it waits for the update [registry.Store: At most once]",
+		},
+	} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			failures := run(t, caught[f], f)
+			if diff := cmp.Diff(want, failures[:min(len(failures), len(want))]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Other is on another store: the address of a database was mistyped.
+func TestOtherMustBeTheSameStore(t *testing.T) {
+	t.Parallel()
+	store, _ := newFaulty(none)
+	other, _ := newFaulty(none)
+	failures := record(t, func(tb testing.TB) {
+		registrytest.Run(tb, "gives what was saved", func(testing.TB) registrytest.Fixture { return registrytest.Of(store, other) })
+	})
+	if diff := cmp.Diff([]string{
+		"after a login: Connection of inventory through Other: registry.ErrNotFound; want the connection [registry.Store: Reads]",
+		"after a login: Credentials of inventory through Other: registry.ErrNotFound; want its login [registry.Store: Reads]",
+	}, failures[:min(len(failures), 2)]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The paragraphs that failures name are those of the contract.
+func TestTheContractHasTheParagraphs(t *testing.T) {
+	t.Parallel()
+	contract, err := os.ReadFile("../store.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range registrytest.Paragraphs() {
+		if !strings.Contains(string(contract), "\n//\n// "+name+". ") {
+			t.Errorf("registry.Store has no paragraph %q", name)
 		}
 	}
 }
@@ -146,7 +278,9 @@ func run(t *testing.T, name string, f fault) (failures []string) {
 		failures = record(t, func(tb testing.TB) {
 			registrytest.Run(tb, name, func(testing.TB) registrytest.Fixture {
 				first, second := newFaulty(f)
-				return registrytest.Of(first, second)
+				fixture := registrytest.Of(first, second)
+				fixture.Plant = first.Plant
+				return fixture
 			})
 		})
 	})
