@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"regexp"
 	"syscall"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
@@ -52,7 +53,7 @@ func Parse(flags *flag.FlagSet, args []string, help string, stdout, stderr io.Wr
 			fmt.Fprint(stdout, help)
 			return nil, OK, false
 		case err != nil:
-			return nil, Complain(flags, stderr, mistake(err)), false
+			return nil, Complain(flags, stderr, mistake(flags, err)), false
 		}
 		left := flags.Args()
 		if len(left) == 0 {
@@ -73,7 +74,7 @@ var (
 
 // mistake says what package flag found, without the value: somebody may have
 // put a token there.
-func mistake(err error) string {
+func mistake(flags *flag.FlagSet, err error) string {
 	text := err.Error()
 	switch {
 	case unknown.MatchString(text):
@@ -81,9 +82,25 @@ func mistake(err error) string {
 	case noValue.MatchString(text):
 		return "--" + noValue.FindStringSubmatch(text)[1] + " needs a value"
 	case bad.MatchString(text):
-		return "--" + bad.FindStringSubmatch(text)[1] + " has a value that it cannot take"
+		name := bad.FindStringSubmatch(text)[1]
+		return "--" + name + " has a value that it cannot take; it takes " + takes(flags.Lookup(name))
 	}
 	return "a flag is not written as one"
+}
+
+// takes says which values a flag takes.
+func takes(f *flag.Flag) string {
+	if getter, ok := f.Value.(flag.Getter); ok {
+		switch getter.Get().(type) {
+		case bool:
+			return "true or false, or no value at all"
+		case int:
+			return "a whole number"
+		case time.Duration:
+			return "a time to wait for, such as 5s or 1m30s"
+		}
+	}
+	return "what -h says"
 }
 
 // Complain says on stderr what is wrong with the command line.

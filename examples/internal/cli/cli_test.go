@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -32,8 +34,11 @@ func TestParse(t *testing.T) {
 		{args: []string{"--x=" + canary}, status: cli.Usage, mistake: "there is no flag --x"},
 		{args: []string{"--\x1b[2J"}, status: cli.Usage, mistake: `there is no flag --\x1b[2J`},
 		{args: []string{"--n"}, status: cli.Usage, mistake: "--n needs a value"},
-		{args: []string{"--n", canary}, status: cli.Usage, mistake: "--n has a value that it cannot take"},
-		{args: []string{"--b=" + canary + "\n"}, status: cli.Usage, mistake: "--b has a value that it cannot take"},
+		{args: []string{"--n", canary}, status: cli.Usage, mistake: "--n has a value that it cannot take; it takes a whole number"},
+		{args: []string{"--n", strings.Repeat("9", 30)}, status: cli.Usage, n: math.MaxInt, mistake: "--n has a value that it cannot take; it takes a whole number"},
+		{args: []string{"--b=" + canary + "\n"}, status: cli.Usage, mistake: "--b has a value that it cannot take; it takes true or false, or no value at all"},
+		{args: []string{"--time", "5"}, status: cli.Usage, mistake: "--time has a value that it cannot take; it takes a time to wait for, such as 5s or 1m30s"},
+		{args: []string{"--other", canary}, status: cli.Usage, mistake: "--other has a value that it cannot take; it takes what -h says"},
 		{args: []string{"---" + canary}, status: cli.Usage, mistake: "a flag is not written as one"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
@@ -41,6 +46,8 @@ func TestParse(t *testing.T) {
 			flags := cli.NewFlags("example")
 			n := flags.Int("n", 0, "")
 			b := flags.Bool("b", false, "")
+			flags.Duration("time", 0, "")
+			flags.Func("other", "", func(string) error { return errors.New(canary) })
 			var stdout, stderr bytes.Buffer
 			rest, status, goOn := cli.Parse(flags, test.args, "the help\n", &stdout, &stderr)
 			if diff := cmp.Diff(test.rest, rest); diff != "" {
