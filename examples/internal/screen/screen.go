@@ -11,8 +11,17 @@ import (
 	"unicode"
 )
 
-// Columns is the width that the examples write for.
+// Columns is how wide lines may be that are not wrapped, such as commands to
+// copy.
 const Columns = 100
+
+// Plain is how wide the examples write where there is no terminal: into a file
+// or a pipe.
+const Plain = 80
+
+// narrowest is the least that they write for. In a narrower window the terminal
+// breaks the lines.
+const narrowest = 40
 
 // Width gives how many columns text takes.
 func Width(text string) int {
@@ -93,6 +102,9 @@ func split(text string, width int) (head, rest string) {
 // Wrap breaks text into lines of at most width columns: at spaces, between
 // Chinese characters, and inside a word only where it fits into no line.
 func Wrap(text string, width int) []string {
+	if Width(text) <= width {
+		return []string{strings.TrimRight(text, " ")}
+	}
 	var lines []string
 	line, gap := "", ""
 	for text != "" {
@@ -115,6 +127,23 @@ func Wrap(text string, width int) []string {
 		}
 	}
 	return append(lines, line)
+}
+
+// Paragraph gives text as lines of at most width columns, each with its line
+// end. The first one begins with first, the others with rest.
+func Paragraph(first, rest, text string, width int) string {
+	var lines strings.Builder
+	prefix := first
+	for _, line := range Wrap(text, max(1, width-max(Width(first), Width(rest)))) {
+		lines.WriteString(strings.TrimRight(prefix+line, " ") + "\n")
+		prefix = rest
+	}
+	return lines.String()
+}
+
+// Labelled is a Paragraph with a label before it, which takes so many columns.
+func Labelled(label string, columns int, text string, width int) string {
+	return Paragraph(Pad(label, columns), strings.Repeat(" ", columns), text, width)
 }
 
 // next takes the next piece off text that no line may break: spaces, a word,

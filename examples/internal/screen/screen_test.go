@@ -81,6 +81,24 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+func TestParagraph(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, got, want string
+	}{
+		{"one line", screen.Paragraph("- ", "  ", "one two", 20), "- one two\n"},
+		{"more", screen.Paragraph("- ", "    ", "one two three", 12), "- one two\n    three\n"},
+		{"nothing", screen.Paragraph("- ", "  ", "", 20), "-\n"},
+		{"no room", screen.Paragraph("a label ", "", "one", 4), "a label o\nn\ne\n"},
+		{"labelled", screen.Labelled("host may", 10, "look later and tell", 20), "host may  look later\n          and tell\n"},
+		{"Chinese label", screen.Labelled("宿主", 6, "look later", 12), "宿主  look\n      later\n"},
+	} {
+		if diff := cmp.Diff(test.want, test.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
 func FuzzWrap(f *testing.F) {
 	f.Add("The operation 已批准，尚未执行 was approved.", 12)
 	f.Add("e\u0301e\u0301e\u0301 商", 2)

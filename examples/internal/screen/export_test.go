@@ -1,0 +1,4 @@
+package screen
+
+// ColumnsFor is columns.
+var ColumnsFor = columns

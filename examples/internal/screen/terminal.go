@@ -1,0 +1,36 @@
+package screen
+
+import (
+	"io"
+	"os"
+	"strconv"
+)
+
+// ColumnsOf gives how wide to write to w: as wide as it is where it is a
+// terminal, and otherwise Plain, so that a file reads the same whatever
+// window it comes from.
+func ColumnsOf(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok {
+		return Plain
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return Plain
+	}
+	return columns(os.Getenv("COLUMNS"), windowColumns(file))
+}
+
+// columns gives the width of a terminal: what the environment says, else what
+// the terminal says, which is 0 where it says nothing.
+func columns(environment string, terminal int) int {
+	width, err := strconv.Atoi(environment)
+	switch {
+	case err == nil && width > 0:
+	case terminal > 0:
+		width = terminal
+	default:
+		width = Plain
+	}
+	return max(narrowest, width)
+}
