@@ -11,6 +11,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
@@ -35,7 +36,7 @@ func demonstrate(ctx context.Context, o options, out *output, stderr io.Writer) 
 	}
 
 	if !o.json {
-		fmt.Fprintf(out, "How far did they get? %d operations at mock Hubs on 127.0.0.1, each asked about once.\n", len(p.questions))
+		out.paragraph(fmt.Sprintf("How far did they get? %d operations at mock Hubs, each asked about once.", len(p.questions)))
 	}
 	before := p.snapshots()
 	if err := askAll(ctx, p.questions, out); err != nil {
@@ -48,7 +49,7 @@ func demonstrate(ctx context.Context, o options, out *output, stderr io.Writer) 
 	if o.json {
 		proof = stderr
 	}
-	unchanged := p.prove(before, after, proof)
+	unchanged := p.prove(before, after, proof, o.columns)
 	out.failed = 0 // some questions have no answer on purpose
 	return cmp.Or(
 		errors.Join(surprise(out.surprises), unchanged),
@@ -226,7 +227,7 @@ func (p *play) snapshots() (all []hubtest.Snapshot) {
 }
 
 // prove compares the Hubs before and after the questions.
-func (p *play) prove(before, after []hubtest.Snapshot, w io.Writer) error {
+func (p *play) prove(before, after []hubtest.Snapshot, w io.Writer, columns int) error {
 	var performed [2]int
 	stored, same := "equal before and after", true
 	for i := range before {
@@ -251,14 +252,15 @@ func (p *play) prove(before, after []hubtest.Snapshot, w io.Writer) error {
 	if changed {
 		verdict = "ASKING CHANGED SOMETHING"
 	}
-	fmt.Fprintf(w, `
-%s
-
-  business operations performed     %d before the questions, %d after
-  what the Hubs have stored         %s
-  what the questions were           %d negotiations, %d receipts, %d renewals of a token
-  what they were not                %d submits, %d resumes, %d other requests
-`, verdict, performed[0], performed[1], stored, sent.Capabilities, sent.Receipt, sent.Refresh, sent.Submit, sent.Resume, sent.Other)
+	fmt.Fprintf(w, "\n%s\n\n", verdict)
+	for _, line := range []struct{ label, text string }{
+		{"business operations performed", fmt.Sprintf("%d before the questions, %d after", performed[0], performed[1])},
+		{"what the Hubs have stored", stored},
+		{"what the questions were", fmt.Sprintf("%d negotiations, %d receipts, %d refreshes", sent.Capabilities, sent.Receipt, sent.Refresh)},
+		{"what they were not", fmt.Sprintf("%d submits, %d resumes, %d other requests", sent.Submit, sent.Resume, sent.Other)},
+	} {
+		fmt.Fprint(w, screen.Labelled("  "+line.label, 36, line.text, columns))
+	}
 	if changed {
 		return errors.New("asking changed something")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/receipt"
+	"github.com/bailinghub/bailinghub-go/registry"
 )
 
 var (
@@ -31,6 +32,8 @@ func (o options) hubMistake() string {
 		return "--workspace is missing: the one that the operations were sent to"
 	case len(o.ids) == 0:
 		return "there is no invocation id to ask about"
+	case !o.allowInsecureHTTP && insecure(o.hub):
+		return "--hub is plain http to another machine, and the token can be read on the way there: make it https, or say --allow-insecure-http"
 	}
 	for i, id := range o.ids {
 		if !invocationForm.MatchString(id) {
@@ -38,6 +41,14 @@ func (o options) hubMistake() string {
 		}
 	}
 	return ""
+}
+
+// insecure reports whether nothing but the lack of https is wrong with the
+// address of a Hub.
+func insecure(hubURL string) bool {
+	_, refused := registry.NormalizeHubURL(hubURL, false)
+	_, wrong := registry.NormalizeHubURL(hubURL, true)
+	return refused != nil && wrong == nil
 }
 
 // questions gives the questions to a running Hub.

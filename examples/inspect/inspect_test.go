@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -50,12 +52,86 @@ func TestPlay(t *testing.T) {
 			}
 			checkSafe(t, stdout)
 			exampletest.Golden(t, test.golden, stdout)
-			for line := range strings.Lines(stdout) {
-				if test.args == nil && screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
-					t.Errorf("too wide: %q", line)
-				}
+			if test.args == nil {
+				checkWidth(t, stdout, screen.Plain)
 			}
 		})
+	}
+}
+
+// checkWidth checks that everything fits into a terminal and nothing is padded.
+func checkWidth(t *testing.T, output string, columns int) {
+	t.Helper()
+	for line := range strings.Lines(output) {
+		line = strings.TrimSuffix(line, "\n")
+		if screen.Width(line) > columns && !invocationForm.MatchString(line) {
+			t.Errorf("wider than %d: %q", columns, line)
+		}
+		if strings.HasSuffix(line, " ") {
+			t.Errorf("a space at the end of %q", line)
+		}
+	}
+}
+
+// In terminals of other widths.
+func TestPlayInATerminal(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{40, 60, 79, 81, 100, 120} {
+		t.Run(strconv.Itoa(columns), func(t *testing.T) {
+			t.Parallel()
+			var stdout bytes.Buffer
+			o := options{columns: columns}
+			if err := demonstrate(t.Context(), o, &output{Writer: bufio.NewWriter(&stdout), options: o}, io.Discard); err != nil {
+				t.Fatal(err)
+			}
+			checkSafe(t, stdout.String())
+			checkWidth(t, stdout.String(), columns)
+			if columns == 60 {
+				exampletest.Golden(t, "play-60.txt", stdout.String())
+			}
+			if table := strings.Contains(stdout.String(), "JOURNAL"); table != (columns >= 80) {
+				t.Errorf("there is a table: %t", table)
+			}
+		})
+	}
+}
+
+// A cell that does not fit into its column is not cut.
+func TestEntriesThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	long := "a_tool_with_a_name_of_" + strings.Repeat("x", 42)
+	for _, o := range []options{{columns: 80}, {columns: 60}, {columns: 80, hub: "https://hub.example.com"}, {columns: math.MaxInt, wide: true}} {
+		for _, test := range []struct{ tool, approval, journal string }{
+			{long, `{"status":"none"}`, "absent"},
+			{"update", `{"status":"approved","approval_id":9007199254740991}`, "evidence_degraded"},
+			{long, `{"status":"approved","approval_id":9007199254740991}`, "response_recorded"},
+		} {
+			var r receipt.Receipt
+			id := situation.Read.InvocationID()
+			if err := json.Unmarshal([]byte(`{"schema_version":"bailing.agent-invocation-receipt.v1","read_only":true,"business_operation_performed":false,"invocation_id":"`+id+
+				`","agent_run_id":"`+situation.Read.AgentRunID()+`","route":"catalog","tool":"`+test.tool+`","observed_at":"2026-09-15T00:00:00.000Z","result":null,"result_source":"none",`+
+				`"dispatch_state":"not_dispatched","approval":`+test.approval+`,"journal_state":"`+test.journal+`"}`), &r); err != nil {
+				t.Fatal(err)
+			}
+			var stdout bytes.Buffer
+			out := &output{Writer: bufio.NewWriter(&stdout), options: o}
+			if err := out.show(answer{question: question{id: id}, receipt: &r}); err != nil {
+				t.Fatal(err)
+			}
+			checkWidth(t, stdout.String(), o.columns)
+			squeezed := strings.Join(strings.Fields(stdout.String()), "")
+			for _, want := range []string{test.tool, "not_dispatched", test.journal} {
+				if !strings.Contains(squeezed, want) {
+					t.Errorf("%+v: no %s in\n%s", o, want, &stdout)
+				}
+			}
+			if r.Approval.ID != 0 && !strings.Contains(squeezed, "approved#9007199254740991") {
+				t.Errorf("%+v: no approval in\n%s", o, &stdout)
+			}
+			if whole := strings.Contains(stdout.String(), id); whole != (o.wide || o.hub != "") {
+				t.Errorf("%+v: the whole id is there: %t", o, whole)
+			}
+		}
 	}
 }
 
@@ -199,6 +275,7 @@ func TestRunningHub(t *testing.T) {
 	}
 	checkSafe(t, stdout)
 	exampletest.Golden(t, "running.txt", stdout)
+	checkWidth(t, stdout, screen.Plain)
 
 	// A flag may stand after an id. One that is not answered is a failure.
 	status, stdout, _ = call(t, hub.args(missing, "--wide", approved)...)
@@ -244,11 +321,7 @@ func TestLongTextsFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stdout, _ := call(t, hub.args(id)...)
-	for line := range strings.Lines(stdout) {
-		if screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
-			t.Errorf("too wide: %q", line)
-		}
-	}
+	checkWidth(t, stdout, screen.Plain)
 	_, stdout, _ = call(t, hub.args("--wide", id)...)
 	if !strings.Contains(stdout, strings.Repeat("商品", 4000)) {
 		t.Error("--wide does not show the whole text")
@@ -309,11 +382,13 @@ func TestMistakes(t *testing.T) {
 		{"unset variable", hub.args("--token-env", "INSPECT_TEST_UNSET", id), "is not set, or empty"},
 		{"bad Hub", hub.args("--hub", "https://user:"+canary+"@hub.example.com", id), "--hub "},
 		{"empty Hub", hub.args("--hub", "", id), "--hub "},
-		{"plain http elsewhere", hub.args("--hub", "http://hub.example.com", id), "--hub "},
+		{"plain http elsewhere", hub.args("--hub", "http://hub.example.com", id), "--hub is plain http to another machine, and the token can be read on the way there: make it https, or say --allow-insecure-http"},
+		{"plain http elsewhere, and wrong", hub.args("--hub", "http://hub.example.com?q", id), "--hub must not have a query"},
 		{"bad workspace", hub.args("--workspace", "auto", id), "--workspace must be"},
 		{"timeout of nothing", hub.args("--timeout", "0s", id), "--timeout"},
 		{"negative timeout", hub.args("--timeout", "-1s", id), "--timeout"},
-		{"timeout that is none", hub.args("--timeout", canary, id), "--timeout"},
+		{"timeout that is none", hub.args("--timeout", canary, id), "--timeout has a value that it cannot take; it takes a time to wait for, such as 5s or 1m30s"},
+		{"wide that is none", hub.args("--wide="+canary, id), "--wide has a value that it cannot take; it takes true or false"},
 	} {
 		status, stdout, stderr := call(t, test.args...)
 		if status != cli.Usage || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
@@ -339,11 +414,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("the help does not have %s", flag)
 		}
 	}
-	for line := range strings.Lines(stdout) {
-		if screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
-			t.Errorf("too wide: %q", line)
-		}
-	}
+	checkWidth(t, stdout, screen.Plain)
 }
 
 // leave is what no advice may say: that an operation may be sent once more.
@@ -390,7 +461,7 @@ func TestPlayNoticesAnotherEnd(t *testing.T) {
 	before := []hubtest.Snapshot{{BusinessOperations: 1}}
 	after := []hubtest.Snapshot{{BusinessOperations: 2}}
 	var proof bytes.Buffer
-	if err := new(play).prove(before, after, &proof); err == nil || !strings.Contains(proof.String(), "ASKING CHANGED SOMETHING") {
+	if err := new(play).prove(before, after, &proof, screen.Plain); err == nil || !strings.Contains(proof.String(), "ASKING CHANGED SOMETHING") {
 		t.Errorf("a business operation more is not noticed:\n%s", &proof)
 	}
 }

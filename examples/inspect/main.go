@@ -23,32 +23,37 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 )
 
 const help = `Inspect shows how far operations got. It reads, and can do nothing else.
 
-  inspect                          play the situations at mock Hubs, and ask about each
+  inspect                  play the situations at mock Hubs, ask about each
   inspect --hub URL --token-env NAME --workspace W ID...
-                                   ask a running Hub about these invocations
+                           ask a running Hub about these invocations
 
   --hub URL                the Hub that the operations were sent to
-  --token-env NAME         the environment variable that holds the access token of the session that
-                           sent them; a token never stands on the command line
+  --token-env NAME         the environment variable that holds the access token
+                           of the session that sent them; a token never stands
+                           on the command line
   --workspace W            the workspace that they were sent to
-  --allow-insecure-http    let --hub be plain http to another machine; the token can be read on the
-                           way there
+  --allow-insecure-http    let --hub be plain http to another machine; the token
+                           can be read on the way there
   --timeout DURATION       the time limit of each question (15s)
   --wide                   whole ids and texts, no wrapped lines
-  --json                   one JSON object a line: {"receipt":…,"progress":…,"settled":…,
-                           "sentence":…} or {"error":…}
+  --json                   one JSON object a line: {"receipt":…,"progress":…,
+                           "settled":…,"sentence":…} or {"error":…}
   -h, --help               this
 
-Exit status: 0 all questions were answered (in the play: as was to be expected), 1 one was not,
-2 the command line makes no sense. Ctrl-C stops it.
+Lines are as wide as the terminal, or as COLUMNS says; 80 columns elsewhere.
+
+Exit status: 0 all questions were answered (in the play: as was to be expected),
+1 one was not, 2 the command line makes no sense. Ctrl-C stops it.
 `
 
 func main() {
@@ -62,6 +67,7 @@ type options struct {
 	timeout                  time.Duration
 	wide, json               bool
 	ids                      []string
+	columns                  int // how wide to write
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -79,6 +85,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return status
 	}
 	o.ids = ids
+	o.columns = screen.ColumnsOf(stdout)
+	if o.wide {
+		o.columns = math.MaxInt
+	}
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if mistake := o.mistake(given); mistake != "" {
@@ -113,7 +123,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // mistake says what is wrong with the flags as a whole; "" for nothing.
 func (o options) mistake(given map[string]bool) string {
 	if o.timeout < 0 || given["timeout"] && o.timeout == 0 {
-		return "--timeout is not a time to wait for, such as 5s"
+		return "--timeout takes a time to wait for that is longer than nothing, such as 5s"
 	}
 	if given["hub"] {
 		return o.hubMistake()

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
@@ -14,18 +15,10 @@ type output struct {
 	*bufio.Writer
 	options
 	group            string // the heading that was shown last
+	begun            bool   // whether anything was written
 	answered, failed int
 	surprises        []string // answers of the play that should have been others
 }
-
-// The columns of the table.
-const (
-	idColumn       = 9
-	toolColumn     = 22
-	approvalColumn = 16
-	dispatchColumn = 14
-	gap            = 2
-)
 
 func (o *output) show(a answer) error {
 	first := o.answered+o.failed == 0
@@ -45,12 +38,15 @@ func (o *output) show(a answer) error {
 	}
 	if a.group != o.group {
 		o.group = a.group
-		fmt.Fprintf(o, "\n%s\n\n", a.group)
+		o.apart()
+		o.write(a.group + "\n")
 		first = true
 	}
-	if first {
-		o.columns("ID", "TOOL", "APPROVAL", "DISPATCH", "JOURNAL")
+	if table, ok := o.table(); ok && first {
+		o.apart()
+		o.row(table, row{"ID", "TOOL", "APPROVAL", "DISPATCH", "JOURNAL"})
 	}
+	o.apart()
 	o.entry(a)
 	return o.Flush()
 }
@@ -58,16 +54,7 @@ func (o *output) show(a answer) error {
 // entry writes what is known of one operation: a row of the table, and below
 // it what does not fit into columns.
 func (o *output) entry(a answer) {
-	o.WriteByte('\n')
-	if r := a.receipt; r == nil {
-		o.columns(a.id, "-", "-", "-", "-")
-	} else {
-		approval := string(r.Approval.Status)
-		if r.Approval.ID != 0 {
-			approval += fmt.Sprintf(" #%d", r.Approval.ID)
-		}
-		o.columns(a.id, r.Tool, approval, string(r.DispatchState), string(r.JournalState))
-	}
+	o.evidence(a)
 	if a.story != "" {
 		o.line("played", a.story)
 	}
@@ -84,6 +71,41 @@ func (o *output) entry(a answer) {
 	o.result(a.receipt)
 }
 
+// evidence writes the parts of a receipt: in columns, or below each other where
+// they do not fit.
+func (o *output) evidence(a answer) {
+	id := a.id
+	if !o.wholeIDs() {
+		id = screen.Cut(id, labelColumns-gap)
+	}
+	shown := row{id, "-", "-", "-", "-"}
+	if r := a.receipt; r != nil {
+		approval := string(r.Approval.Status)
+		if r.Approval.ID != 0 {
+			approval += fmt.Sprintf(" #%d", r.Approval.ID)
+		}
+		shown = row{id, r.Tool, approval, string(r.DispatchState), string(r.JournalState)}
+	}
+	table, ok := o.table()
+	fits := ok && table.holds(shown)
+	alone := o.wholeIDs() && !(fits && table.id > 0) // to be copied: nothing cuts or breaks it
+	if alone || a.receipt == nil && !fits {
+		o.write(id + "\n")
+	}
+	switch {
+	case fits:
+		o.row(table, shown)
+		return
+	case a.receipt == nil:
+		return
+	case alone:
+		o.line("tool", shown.tool)
+	default:
+		o.line(id, shown.tool)
+	}
+	o.parts("evidence", "approval "+shown.approval, "dispatch "+shown.dispatch, "journal "+shown.journal)
+}
+
 // result writes what the Hub has kept of the outcome, where the progress is
 // one that it belongs to.
 func (o *output) result(r *receipt.Receipt) {
@@ -96,45 +118,15 @@ func (o *output) result(r *receipt.Receipt) {
 	if r.Result.BusinessStatus != 0 {
 		text = fmt.Sprintf("%d %s", r.Result.BusinessStatus, text)
 	}
+	o.line("result", screen.Cut(text, o.columns-labelColumns))
 	if limit := r.Result.RateLimit; limit != nil {
-		text += fmt.Sprintf(" (%d calls in %d s for the %s, set by %s)", limit.Count, limit.WindowSec, limit.Level, receipt.Printable(limit.Source))
+		o.line("limit", fmt.Sprintf("%d calls in %d s for the %s, set by %s", limit.Count, limit.WindowSec, limit.Level, receipt.Printable(limit.Source)))
 	}
-	if !o.wide {
-		text = screen.Cut(text, screen.Columns-idColumn-gap)
-	}
-	o.line("result", text)
 }
 
-func (o *output) columns(id, tool, approval, dispatch, journal string) {
-	idWidth := idColumn
-	if o.wide {
-		idWidth = 64
-	} else {
-		tool = screen.Cut(tool, toolColumn)
-		if screen.Width(id) > idColumn {
-			id = screen.Cut(id, idColumn)
-		}
-	}
-	for _, column := range []struct {
-		text  string
-		width int
-	}{{id, idWidth}, {tool, toolColumn}, {approval, approvalColumn}, {dispatch, dispatchColumn}} {
-		o.WriteString(screen.Pad(column.text, column.width+gap))
-	}
-	fmt.Fprintln(o, journal)
-}
-
-// line writes a text with a label, in as many lines as it needs.
-func (o *output) line(label, text string) {
-	lines := []string{text}
-	if !o.wide {
-		lines = screen.Wrap(text, screen.Columns-idColumn-gap)
-	}
-	for _, line := range lines {
-		fmt.Fprintf(o, "%s%s\n", screen.Pad(label, idColumn+gap), strings.TrimRight(line, " "))
-		label = ""
-	}
-}
+// wholeIDs reports whether ids are shown as they are. Those of the play are
+// nobody's, and stand for themselves shortened.
+func (o *output) wholeIDs() bool { return o.wide || o.hub != "" }
 
 // sum counts the answers.
 func (o *output) sum() error {
@@ -144,7 +136,111 @@ func (o *output) sum() error {
 		if asked == 1 {
 			operations = "operation was"
 		}
-		fmt.Fprintf(o, "\n%d %s asked about: %d answered, %d not.\n", asked, operations, o.answered, o.failed)
+		o.apart()
+		o.paragraph(fmt.Sprintf("%d %s asked about: %d answered, %d not.", asked, operations, o.answered, o.failed))
 	}
 	return o.Flush()
+}
+
+// labelColumns is how much the labels of lines take, with the gap behind them.
+const labelColumns = 11
+
+// line writes a text with a label, in as many lines as it needs.
+func (o *output) line(label, text string) {
+	o.write(screen.Labelled(label, labelColumns, text, o.columns))
+}
+
+// parts writes a list with a label, and breaks lines between its parts only, as
+// long as they fit.
+func (o *output) parts(label string, parts ...string) {
+	line := ""
+	for i, part := range parts {
+		if i < len(parts)-1 {
+			part += ","
+		}
+		switch {
+		case line == "":
+			line = part
+		case labelColumns+screen.Width(line+" "+part) <= o.columns:
+			line += " " + part
+		default:
+			o.line(label, line)
+			label, line = "", part
+		}
+	}
+	o.line(label, line)
+}
+
+// paragraph writes a text in as many lines as it needs.
+func (o *output) paragraph(text string) { o.write(screen.Paragraph("", "", text, o.columns)) }
+
+// apart leaves a line empty, but not the first.
+func (o *output) apart() {
+	if o.begun {
+		o.write("\n")
+	}
+}
+
+func (o *output) write(text string) {
+	o.begun = true
+	_, _ = io.WriteString(o.Writer, text) // Flush has the error.
+}
+
+// A row is one of the table.
+type row struct{ id, tool, approval, dispatch, journal string }
+
+// A table says how wide its columns are. The id has none where it stands in a
+// line of its own.
+type table struct{ id, tool, approval, dispatch, journal int }
+
+const (
+	gap = 2 // between two columns
+	// What a tool and an approval get at least, and what they share of more.
+	leastTool, leastApproval = 18, 14
+	mostMore                 = 12
+)
+
+// table gives the table for the width, and whether there is one at all.
+func (o *output) table() (t table, ok bool) {
+	t = table{
+		tool: leastTool, approval: leastApproval,
+		dispatch: len(receipt.DispatchNotDispatched),
+		journal:  max(len(receipt.JournalResponseRecorded), len(receipt.JournalEvidenceDegraded)),
+	}
+	switch {
+	case o.wide:
+		t.id = 64
+	case !o.wholeIDs():
+		t.id = labelColumns - gap
+	}
+	least := t.tool + gap + t.approval + gap + t.dispatch + gap + t.journal
+	if t.id > 0 {
+		least += t.id + gap
+	}
+	if o.columns < least {
+		return table{}, false
+	}
+	more := min(o.columns-least, mostMore)
+	t.tool += more - more/3
+	t.approval += more / 3
+	return t, true
+}
+
+// holds reports whether everything in a row fits into its column.
+func (t table) holds(r row) bool {
+	return screen.Width(r.tool) <= t.tool && screen.Width(r.approval) <= t.approval &&
+		screen.Width(r.dispatch) <= t.dispatch && screen.Width(r.journal) <= t.journal
+}
+
+func (o *output) row(t table, r row) {
+	line := ""
+	for _, cell := range []struct {
+		text  string
+		width int
+	}{{r.id, t.id}, {r.tool, t.tool}, {r.approval, t.approval}, {r.dispatch, t.dispatch}, {r.journal, t.journal}} {
+		if cell.width > 0 {
+			line += screen.Pad(cell.text, cell.width+gap)
+		}
+	}
+	o.write(strings.TrimRight(line, " ") + "\n")
 }
