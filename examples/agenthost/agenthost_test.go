@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,7 +21,9 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/receipt"
+	"github.com/bailinghub/bailinghub-go/registry"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
@@ -27,17 +31,26 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 // TestStory runs the host as real processes, and kills one.
 func TestStory(t *testing.T) {
 	exampletest.AsProgram(t)
-	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), nil, nil, &stdout, &stderr); status != cli.OK || stderr.Len() > 0 {
-		t.Errorf("status %d, stderr %q", status, &stderr)
-	}
-	output := stdout.String()
-	exampletest.Golden(t, "story.txt", output)
-	checkNoToken(t, output)
-	checkNoLeave(t, output)
-	for line := range strings.Lines(output) {
-		if screen.Width(strings.TrimSuffix(line, "\n")) > screen.Columns {
-			t.Errorf("too wide: %q", line)
+	for _, test := range []struct {
+		golden  string
+		args    []string
+		columns int
+	}{
+		{"story.txt", nil, screen.Plain},
+		{"story-60.txt", []string{"--width", "60"}, 60},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := run(t.Context(), test.args, nil, &stdout, &stderr); status != cli.OK || stderr.Len() > 0 {
+			t.Errorf("status %d, stderr %q", status, &stderr)
+		}
+		output := stdout.String()
+		exampletest.Golden(t, test.golden, output)
+		checkNoToken(t, output)
+		checkNoLeave(t, output)
+		for line := range strings.Lines(output) {
+			if screen.Width(strings.TrimSuffix(line, "\n")) > test.columns {
+				t.Errorf("wider than %d: %q", test.columns, line)
+			}
 		}
 	}
 }
@@ -143,9 +156,9 @@ func TestSendAndReport(t *testing.T) {
 	}
 	for _, want := range []string{
 		"3 of 3 operations are open",
-		"publish the spring catalogue: awaiting_approval, stays open",
-		"set the price of the blue mug: executed, closed",
-		"set the stock of the red mug: executed, closed",
+		"publish the spring catalogue\n  progress      awaiting_approval, stays open",
+		"set the price of the blue mug\n  progress      executed, closed",
+		"set the stock of the red mug\n  progress      executed, closed",
 	} {
 		if !strings.Contains(stdout, want+"\n") {
 			t.Errorf("no %q in\n%s", want, stdout)
@@ -162,6 +175,117 @@ func TestSendAndReport(t *testing.T) {
 	// Sending more keeps what is there.
 	if status, _, _ := s.call(t, "send"); status != cli.OK || len(s.journal(t).operations) != 6 {
 		t.Errorf("status %d, %d operations", status, len(s.journal(t).operations))
+	}
+}
+
+func TestSendSaysWhatTheHubAnswered(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Inject(hubtest.Fault{On: hubtest.SubmitRequest, Skip: 2, Status: http.StatusBadGateway, Body: []byte("<html>\x1b[2J")})
+	status, stdout, stderr := s.call(t, "send")
+	want := `publish the spring catalogue: saved, now sending
+publish the spring catalogue: the Hub answered: awaiting_approval
+set the price of the blue mug: saved, now sending
+set the price of the blue mug: the Hub answered: executed
+set the stock of the red mug: saved, now sending
+set the stock of the red mug: the Hub answered: nothing readable (502)
+`
+	if diff := cmp.Diff(want, stdout); diff != "" || status != cli.OK || stderr != "" {
+		t.Errorf("status %d, stderr %q, stdout (-want +got):\n%s", status, stderr, diff)
+	}
+	s.SetPaused(true)
+	if _, stdout, _ := s.call(t, "send"); strings.Count(stdout, ": the Hub answered: hub_paused (503)\n") != len(tasks) {
+		t.Errorf("of a Hub that is paused:\n%s", stdout)
+	}
+}
+
+func TestAnswered(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status int
+		body   string
+		want   string
+	}{
+		{200, `{"state":"awaiting_approval","text":"done"}`, "awaiting_approval"},
+		{200, `{"state":"in_progress"}`, "in_progress"},
+		{409, `{"error":"TASK_PAUSED","message":"done"}`, "TASK_PAUSED (409)"},
+		{200, `{"error":"hub_paused"}`, "nothing readable (200)"},
+		{202, `{"state":"executed"}`, "nothing readable (202)"},
+		{500, `{"state":"executed"}`, "nothing readable (500)"},
+		{200, `{"state":"executed. All is done"}`, "nothing readable (200)"},
+		{200, `{"state":"\u001b[2J"}`, "nothing readable (200)"},
+		{503, `{"error":"` + strings.Repeat("x", 65) + `"}`, "nothing readable (503)"},
+		{200, `{"state":"executed"`, "nothing readable (200)"},
+		{204, "", "nothing readable (204)"},
+	} {
+		if got := answered(test.status, []byte(test.body)); got != test.want {
+			t.Errorf("%d %s: %q, want %q", test.status, test.body, got, test.want)
+		}
+	}
+}
+
+// What was captured under one login is never sent under another.
+func TestNotSentUnderAnotherLogin(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	login, err := readLogin(t.Context(), bytes.NewReader(s.login))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := host.New(login.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	original, err := transport.Capture(t.Context(), login.connection.Key, newInvocationID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	original.Tool, original.AgentRunID = tasks[0].tool, newRunID()
+
+	// The same one, with the address in another spelling.
+	spelled := original
+	spelled.ExpectedBinding.HubURL = strings.Replace(original.ExpectedBinding.HubURL, "http://", "HTTP://", 1) + "/"
+	for _, o := range []host.Original{original, spelled} {
+		request, err := prepare(t.Context(), login, o, tasks[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := request.Header.Get("Authorization"), "Bearer "+s.session.AccessToken; got != want {
+			t.Error("another token is sent")
+		}
+	}
+
+	refused := func(name string, o host.Original) {
+		t.Helper()
+		request, err := prepare(t.Context(), login, o, tasks[0])
+		if request != nil || err == nil || err.Error() != "the login is no longer the one that it was captured under" {
+			t.Errorf("%s: a request: %t, %v", name, request != nil, err)
+		}
+	}
+	for name, change := range map[string]func(*registry.Binding){
+		"another Hub":       func(b *registry.Binding) { b.HubURL = "https://hub.example.com" },
+		"no Hub":            func(b *registry.Binding) { b.HubURL = "" },
+		"another client":    func(b *registry.Binding) { b.ClientAppID = "another-client" },
+		"another workspace": func(b *registry.Binding) { b.Workspace = "another-workspace" },
+		"another session":   func(b *registry.Binding) { b.SessionID = newRunID() },
+	} {
+		other := original
+		change(&other.ExpectedBinding)
+		refused(name, other)
+	}
+	newer, err := registry.DecodeCredentials(encoded(t, s.Server, s.Login(hubtest.Grant{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := login.store.SaveCredentials(t.Context(), login.connection.Key, newer); err != nil {
+		t.Fatal(err)
+	}
+	refused("another login", original)
+	if err := login.store.DeleteCredentials(t.Context(), login.connection.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prepare(t.Context(), login, original, tasks[0]); !errors.Is(err, registry.ErrNotLoggedIn) {
+		t.Errorf("without a login: %v", err)
 	}
 }
 
@@ -222,7 +346,7 @@ func TestReportUnderTrouble(t *testing.T) {
 			test.trouble(t, &s)
 			before := s.Requests().Submit
 			status, stdout, stderr := s.call(t, "report")
-			if status != cli.OK || stderr != "" || strings.Count(stdout, "no answer, "+string(test.code)+", stays open\n") != 3 {
+			if status != cli.OK || stderr != "" || strings.Count(stdout, "\n  no answer     "+string(test.code)+", stays open\n") != 3 {
 				t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
 			}
 			if len(s.journal(t).open()) != 3 || s.Requests().Submit != before {
@@ -370,6 +494,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send"}, "--file is missing"},
 		{[]string{"report", "--file="}, "--file is missing"},
 		{[]string{"--file", "f"}, "--file goes with send or report"},
+		{[]string{"--width", "29"}, "--width takes a number from 30"},
+		{[]string{"--width", "wide"}, "--width has a value that it cannot take; it takes a whole number"},
 		{[]string{"send", "--file", "f", "x"}, "an argument too many"},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -381,5 +507,10 @@ func TestMistakes(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if status := run(t.Context(), []string{"-h"}, nil, &stdout, &stderr); status != cli.OK || stderr.Len() > 0 || !strings.Contains(stdout.String(), "agenthost report --file F") {
 		t.Errorf("help: status %d, stdout %q, stderr %q", status, &stdout, &stderr)
+	}
+	for line := range strings.Lines(stdout.String()) {
+		if screen.Width(strings.TrimSuffix(line, "\n")) > screen.Plain {
+			t.Errorf("too wide: %q", line)
+		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
@@ -59,7 +61,7 @@ var tasks = []task{
 }
 
 // send sends the host's tasks to the Hub, one after the other.
-func send(ctx context.Context, path string, stdin io.Reader, stdout io.Writer) error {
+func send(ctx context.Context, path string, stdin io.Reader, out *printer) error {
 	journal, err := beginJournal(path)
 	if err != nil {
 		return err
@@ -86,24 +88,30 @@ func send(ctx context.Context, path string, stdin io.Reader, stdout io.Writer) e
 		if err := journal.add(operation{About: task.about, Original: original, Open: true}); err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "%s: saved, now sending\n", task.about)
+		out.line("%s: saved, now sending", task.about)
 
-		// Then send it, once. Whatever comes of that, the operation stays open.
-		switch status, err := submit(ctx, login, original, task); {
+		// Then send it, once, and only under what was captured. Whatever comes
+		// of that, the operation stays open.
+		request, err := prepare(ctx, login, original, task)
+		if err != nil {
+			return fmt.Errorf("%s: it was not sent: %w", task.about, err)
+		}
+		switch answer, err := submit(request); {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			fmt.Fprintf(stdout, "%s: the connection was lost, and what became of it is not known\n", task.about)
+			out.line("%s: the connection was lost, and what became of it is not known", task.about)
 		default:
-			fmt.Fprintf(stdout, "%s: the Hub answered %d\n", task.about, status)
+			out.line("%s: the Hub answered: %s", task.about, answer)
 		}
 	}
-	return nil
+	return out.err
 }
 
-// submit hands an operation to the Hub. This is the host's own doing: the SDK
-// has no code that could. The address is the mock Hub's.
-func submit(ctx context.Context, login login, original host.Original, task task) (status int, err error) {
+// prepare makes the request that hands an operation to the Hub. This is the
+// host's own doing: the SDK has no code that could. The address is the mock
+// Hub's.
+func prepare(ctx context.Context, login login, original host.Original, task task) (*http.Request, error) {
 	body, err := json.Marshal(hubtest.Submission{
 		InvocationID: original.InvocationID,
 		AgentRunID:   original.AgentRunID,
@@ -112,21 +120,45 @@ func submit(ctx context.Context, login login, original host.Original, task task)
 		Arguments:    json.RawMessage(task.arguments),
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	// The token comes from these credentials, so it is these that have to be
+	// the captured ones: somebody may have logged in anew since. Sent under
+	// another session, the operation could never be asked about.
 	credentials, err := login.store.Credentials(ctx, login.connection.Key)
 	if err != nil {
-		return 0, err
+		return nil, err
+	}
+	if !sameBinding(credentials.Binding(), original.ExpectedBinding) {
+		return nil, errors.New("the login is no longer the one that it was captured under")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, credentials.HubURL+"/agent-api/v1/tool-invocations", bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+credentials.AccessToken.Reveal())
 	request.Header.Set("Content-Type", "application/json")
-	// A connection of its own, no redirect and no second body: nothing below
-	// the host gets the idea of sending an operation twice.
-	request.GetBody = nil
+	request.GetBody = nil // no second body: see submit
+	return request, nil
+}
+
+// sameBinding compares two bindings, the addresses of the Hub in normal form.
+func sameBinding(a, b registry.Binding) bool {
+	for _, binding := range []*registry.Binding{&a, &b} {
+		hubURL, err := registry.NormalizeHubURL(binding.HubURL, true)
+		if err != nil {
+			return false
+		}
+		binding.HubURL = hubURL
+	}
+	return a == b
+}
+
+// submit sends an operation and gives what the Hub answered, for a person. That
+// is how far the operation had got at that moment, and closes nothing.
+func submit(request *http.Request) (answer string, err error) {
+	// A connection of its own and no redirect: nothing below the host gets the
+	// idea of sending an operation twice.
 	client := http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -134,11 +166,31 @@ func submit(ctx context.Context, login login, original host.Original, task task)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
-	return response.StatusCode, err
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	return answered(response.StatusCode, body), err
+}
+
+// word is what a state or a code of the Hub looks like. Nothing else that it
+// says is printed.
+var word = regexp.MustCompile(`^[A-Za-z_]{1,64}$`)
+
+// answered gives the state of a good answer, and else the code of the Hub.
+func answered(status int, body []byte) string {
+	var content struct {
+		State string `json:"state"`
+		Error string `json:"error"`
+	}
+	err := json.Unmarshal(body, &content)
+	switch {
+	case err == nil && status == http.StatusOK && word.MatchString(content.State):
+		return content.State
+	case err == nil && status != http.StatusOK && word.MatchString(content.Error):
+		return fmt.Sprintf("%s (%d)", content.Error, status)
+	}
+	return fmt.Sprintf("nothing readable (%d)", status)
 }
 
 // newInvocationID makes the id of an operation: 64 hexadecimal digits.

@@ -25,23 +25,29 @@ import (
 	"os"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
-const help = `Agenthost is a small agent host that is killed, and afterwards learns what became of its operations.
+const help = `Agenthost is a small agent host that is killed, and afterwards learns what
+became of its operations.
 
-  agenthost                         play the story at a mock Hub
-  agenthost send --file F           send the host's operations, keeping them in F
-  agenthost report --file F         ask about every operation that is open in F; sends none
+  agenthost                    play the story at a mock Hub
+  agenthost send --file F      send the host's operations, keeping them in F
+  agenthost report --file F    ask about every operation that is open in F;
+                               sends none
 
   --file F      a JSON file for the operations, for one host at a time
+  --width N     how many columns wide to write: those of the terminal, or as
+                COLUMNS says; 80 elsewhere
   -h, --help    this
 
-"send" and "report" read their login from stdin: a credential file as package registry writes it
-(schema_version, base_url, client_app_id, route, session_id, the tokens and when they expire), so
-that no token stands on a command line.
+"send" and "report" read their login from stdin: a credential file as package
+registry writes it (schema_version, base_url, client_app_id, route, session_id,
+the tokens and when they expire), so that no token stands on a command line.
 
-Exit status: 0 it is done, 1 it failed or was stopped, 2 the command line makes no sense.
+Exit status: 0 it is done, 1 it failed or was stopped, 2 the command line makes
+no sense.
 `
 
 func main() {
@@ -51,6 +57,8 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.NewFlags("agenthost")
 	file := flags.String("file", "", "")
+	out := &printer{to: stdout}
+	flags.IntVar(&out.columns, "width", screen.ColumnsOf(stdout), "")
 	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
 	if !goOn {
 		return status
@@ -62,20 +70,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 	var err error
 	switch {
+	case out.columns < narrowest:
+		return cli.Complain(flags, stderr, fmt.Sprintf("--width takes a number from %d", narrowest))
 	case len(rest) > 0:
 		return cli.Complain(flags, stderr, "there is an argument too many")
 	case command == "" && *file != "":
 		return cli.Complain(flags, stderr, "--file goes with send or report, which is missing")
 	case command == "":
-		err = story(ctx, stdout)
+		err = story(ctx, out)
 	case command != "send" && command != "report":
 		return cli.Complain(flags, stderr, "there is no command of this name: it is send or report")
 	case *file == "":
 		return cli.Complain(flags, stderr, "--file is missing: where the operations are kept")
 	case command == "send":
-		err = send(ctx, *file, stdin, stdout)
+		err = send(ctx, *file, stdin, out)
 	default:
-		err = report(ctx, *file, stdin, stdout)
+		err = report(ctx, *file, stdin, out)
 	}
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):

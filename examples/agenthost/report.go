@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
-	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/receipt"
@@ -14,7 +12,7 @@ import (
 
 // report asks about every open operation and says what is known of each. It
 // sends none, whatever it learns.
-func report(ctx context.Context, path string, stdin io.Reader, stdout io.Writer) error {
+func report(ctx context.Context, path string, stdin io.Reader, out *printer) error {
 	journal, err := openJournal(path)
 	if err != nil {
 		return err
@@ -30,14 +28,14 @@ func report(ctx context.Context, path string, stdin io.Reader, stdout io.Writer)
 	defer transport.CloseIdleConnections()
 
 	open := journal.open()
-	fmt.Fprintf(stdout, "%d of %d operations are open\n", len(open), len(journal.operations))
+	out.line("%d of %d operations are open", len(open), len(journal.operations))
 	for _, i := range open {
 		o := &journal.operations[i]
 		observed, err := transport.InspectInvocation(ctx, o.Original)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		became := ""
+		learned, became := "progress", ""
 		if err == nil {
 			o.Progress, o.Open = observed.Progress(), !observed.Settled()
 			became = string(o.Progress)
@@ -47,22 +45,18 @@ func report(ctx context.Context, path string, stdin io.Reader, stdout io.Writer)
 		} else {
 			// No error closes an operation: none of them means that it did
 			// not happen.
-			became = "no answer, " + string(feedback.CodeOf(err))
+			learned, became = "no answer", string(feedback.CodeOf(err))
 		}
 		stays := "closed"
 		if o.Open {
 			stays = "stays open"
 		}
-		fmt.Fprintf(stdout, "\n%s: %s, %s\n", receipt.Printable(o.About), became, stays)
-		for i, line := range screen.Wrap(forModel(observed, err), screen.Columns-20) {
-			label := ""
-			if i == 0 {
-				label = "to the model"
-			}
-			fmt.Fprintf(stdout, "  %s  %s\n", screen.Pad(label, 12), line)
-		}
+		out.line("")
+		out.line("%s", receipt.Printable(o.About))
+		out.labelled("  "+learned, 16, became+", "+stays)
+		out.labelled("  to the model", 16, forModel(observed, err))
 	}
-	return nil
+	return out.err
 }
 
 // forModel gives what a model is told about an operation: what the evidence

@@ -5,21 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
 // story plays a Hub, a person, and the fate of the host, which runs as a
 // process of its own.
-func story(ctx context.Context, stdout io.Writer) (err error) {
+func story(ctx context.Context, to *printer) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // with it ends whatever process is left
-	out := &teller{to: stdout}
+	out := &teller{printer: to}
 	folder, err := os.MkdirTemp("", "agenthost-")
 	if err != nil {
 		return err
@@ -97,9 +99,9 @@ func story(ctx context.Context, stdout io.Writer) (err error) {
 	out.scene("What that did.")
 	now := hub.Requests()
 	submits, resumes := now.Submit-requests.Submit, now.Resume-requests.Resume
-	out.say("requests of the second run: %d negotiations, %d receipts, %d submits, %d resumes",
+	out.say("the second run sent %d negotiations, %d receipts, %d submits, %d resumes",
 		now.Capabilities-requests.Capabilities, now.Receipt-requests.Receipt, submits, resumes)
-	out.say("business operations performed: %d when the host was killed, %d now", performed, hub.BusinessOperations())
+	out.say("business operations performed: %d when it was killed, %d now", performed, hub.BusinessOperations())
 	if performed != 1 || hub.BusinessOperations() != 1 || submits+resumes != 0 {
 		return errors.New("that should have been one business operation, and nothing sent by the second run")
 	}
@@ -148,6 +150,7 @@ func start(ctx context.Context, out *teller, stdin []byte, args ...string) (*pro
 	if err != nil {
 		return nil, err
 	}
+	args = append(args, "--width", strconv.Itoa(max(narrowest, out.columns-len(margin))))
 	p := &process{exec.CommandContext(ctx, program, args...), make(chan error, 1)}
 	p.Stdin = bytes.NewReader(stdin)
 	lines := &indented{out: out}
@@ -161,25 +164,22 @@ func start(ctx context.Context, out *teller, stdin []byte, args ...string) (*pro
 
 // A teller prints the story.
 type teller struct {
-	to     io.Writer
+	*printer
 	scenes int
-	err    error // the first that printing met
 }
 
 func (t *teller) scene(title string) {
 	t.scenes++
-	t.print(fmt.Sprintf("\n%d. %s\n\n", t.scenes, title))
+	number := fmt.Sprintf("%d. ", t.scenes)
+	t.print("\n" + screen.Labelled(number, len(number), title, t.columns) + "\n")
 }
 
 func (t *teller) say(format string, args ...any) {
-	t.print("   " + fmt.Sprintf(format, args...) + "\n")
+	t.print(screen.Paragraph("   ", "     ", fmt.Sprintf(format, args...), t.columns))
 }
 
-func (t *teller) print(text string) {
-	if _, err := io.WriteString(t.to, text); err != nil && t.err == nil {
-		t.err = err
-	}
-}
+// margin is what stands before the lines of a process.
+const margin = "   | "
 
 // indented tells what a process prints, line by line.
 type indented struct {
@@ -194,10 +194,7 @@ func (i *indented) Write(text []byte) (int, error) {
 		if !whole {
 			return len(text), nil
 		}
-		if i.rest = rest; len(line) == 0 {
-			i.out.print("   |\n")
-		} else {
-			i.out.print("   | " + string(line) + "\n")
-		}
+		i.rest = rest
+		i.out.print(strings.TrimRight(margin+string(line), " ") + "\n")
 	}
 }
