@@ -269,12 +269,15 @@ func TestRunningHub(t *testing.T) {
 	missing := situation.Read.As("missing", "").InvocationID()
 	before := hub.Snapshot()
 
-	status, stdout, stderr := call(t, hub.args(approved, hostile)...)
-	if status != cli.OK || stderr != "" {
+	status, stdout, stderr := call(t, hub.args(approved, missing, hostile)...)
+	if status != cli.Failed || stderr != "" {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	checkSafe(t, stdout)
 	exampletest.Golden(t, "running.txt", stdout)
+	if status, _, stderr := call(t, hub.args(approved, hostile)...); status != cli.OK || stderr != "" {
+		t.Errorf("all are answered: status %d, stderr %q", status, stderr)
+	}
 	checkWidth(t, stdout, screen.Plain)
 
 	// A flag may stand after an id. One that is not answered is a failure.
@@ -291,7 +294,7 @@ func TestRunningHub(t *testing.T) {
 		t.Error("asking changed something")
 	}
 	requests := hub.Requests()
-	if requests.Receipt != 6 || requests.Total() != requests.Receipt+requests.Capabilities {
+	if requests.Receipt != 9 || requests.Total() != requests.Receipt+requests.Capabilities {
 		t.Errorf("requests: %+v", requests)
 	}
 }

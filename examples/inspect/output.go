@@ -87,7 +87,7 @@ func (o *output) evidence(a answer) {
 		shown = row{id, r.Tool, approval, string(r.DispatchState), string(r.JournalState)}
 	}
 	table, ok := o.table()
-	fits := ok && table.holds(shown)
+	fits := ok && table.holds(shown) && (a.receipt != nil || table.id > 0)
 	alone := o.wholeIDs() && !(fits && table.id > 0) // to be copied: nothing cuts or breaks it
 	if alone || a.receipt == nil && !fits {
 		o.write(id + "\n")
