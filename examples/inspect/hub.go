@@ -24,6 +24,8 @@ var (
 // no value: somebody may have put a token in the wrong place.
 func (o options) hubMistake() string {
 	switch {
+	case !o.allowInsecureHTTP && insecure(o.hub):
+		return "--hub is plain http to another machine, and the token can be read on the way there: make it https, or say --allow-insecure-http"
 	case o.tokenEnv == "":
 		return "--token-env is missing: the name of the environment variable that holds the access token"
 	case !variableForm.MatchString(o.tokenEnv):
@@ -32,8 +34,6 @@ func (o options) hubMistake() string {
 		return "--workspace is missing: the one that the operations were sent to"
 	case len(o.ids) == 0:
 		return "there is no invocation id to ask about"
-	case !o.allowInsecureHTTP && insecure(o.hub):
-		return "--hub is plain http to another machine, and the token can be read on the way there: make it https, or say --allow-insecure-http"
 	}
 	for i, id := range o.ids {
 		if !invocationForm.MatchString(id) {

@@ -126,7 +126,7 @@ func (o *output) result(r *receipt.Receipt) {
 
 // wholeIDs reports whether ids are shown as they are. Those of the play are
 // nobody's, and stand for themselves shortened.
-func (o *output) wholeIDs() bool { return o.wide || o.hub != "" }
+func (o *output) wholeIDs() bool { return o.wide || len(o.ids) > 0 }
 
 // sum counts the answers.
 func (o *output) sum() error {
