@@ -54,7 +54,7 @@ func TestPrintedCommands(t *testing.T) {
 			continue
 		}
 		if agenthost {
-			want := "the Hub answered 200"
+			want := "the Hub answered: awaiting_approval"
 			if strings.Contains(command, " report ") {
 				want = "3 of 3 operations are open"
 			}
