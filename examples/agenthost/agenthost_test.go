@@ -110,10 +110,10 @@ func encoded(t *testing.T, server *hubtest.Server, session hubtest.Session) []by
 }
 
 // call runs a command of the host within the test.
-func (s site) call(t *testing.T, command string) (status int, stdout, stderr string) {
+func (s site) call(t *testing.T, command string, flags ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status = run(t.Context(), []string{command, "--file", s.file}, bytes.NewReader(s.login), &out, &errs)
+	status = run(t.Context(), append([]string{command, "--file", s.file}, flags...), bytes.NewReader(s.login), &out, &errs)
 	checkNoToken(t, out.String()+errs.String())
 	checkNoLeave(t, out.String())
 	return status, out.String(), errs.String()
@@ -126,6 +126,66 @@ func (s site) journal(t *testing.T) *journal {
 		t.Fatal(err)
 	}
 	return j
+}
+
+// A watch sees how an operation goes on, and ends when it is settled or its
+// time is up; it sends nothing.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.call(t, "send")
+	id := s.journal(t).operations[0].Original.InvocationID
+	requests := s.Requests()
+	resumed := make(chan error, 1)
+	go func() {
+		if err := asked(t.Context(), s.Hub, requests.Receipt+len(tasks)+1); err != nil {
+			resumed <- err
+			return
+		}
+		resumed <- errors.Join(s.Approve(id), s.Resume(id))
+	}()
+	status, stdout, stderr := s.call(t, "report", "--watch", "5m", "--look", "1ms")
+	if err := <-resumed; err != nil || status != cli.OK || stderr != "" {
+		t.Fatalf("%v, status %d, stderr %q", err, status, stderr)
+	}
+	_, watched, _ := strings.Cut(stdout, "watching 1 of them for 5m0s\n")
+	if !strings.Contains(watched, "publish the spring catalogue\n  progress      executed, closed\n") {
+		t.Errorf("the end was not seen:\n%s", stdout)
+	}
+	if strings.Contains(stdout, "\r") || strings.Contains(stdout, "\x1b") {
+		t.Errorf("there is a progress line where there is no terminal:\n%q", stdout)
+	}
+	if open := s.journal(t).open(); len(open) != 0 {
+		t.Errorf("%d operations are still open", len(open))
+	}
+	if now := s.Requests(); now.Submit != requests.Submit || now.Resume+now.Other != 0 {
+		t.Errorf("watching did something: %+v", now)
+	}
+}
+
+func TestWatchEndsInTime(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.call(t, "send")
+	status, stdout, stderr := s.call(t, "report", "--watch", "20ms", "--look", "1ms")
+	if status != cli.OK || stderr != "" || !strings.HasSuffix(stdout, "watching 1 of them for 20ms\n") {
+		t.Errorf("status %d, stderr %q\n%s", status, stderr, stdout)
+	}
+	if open := s.journal(t).open(); len(open) != 1 {
+		t.Errorf("%d operations are open", len(open))
+	}
+}
+
+// On a terminal there is a line that counts, and nothing is left of it.
+func TestProgressLine(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	out := &printer{to: &text, columns: 20, terminal: true}
+	out.passing("%d of %d asked about", 1, 5000)
+	out.passing("")
+	if want := "\r\x1b[K1 of 5000 asked ab…\r\x1b[K"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
 }
 
 func TestSendAndReport(t *testing.T) {
@@ -493,6 +553,9 @@ func TestMistakes(t *testing.T) {
 		{[]string{"x"}, "no command of this name"},
 		{[]string{"send"}, "--file is missing"},
 		{[]string{"report", "--file="}, "--file is missing"},
+		{[]string{"report", "--file", "f", "--watch", "-1s"}, "--watch takes a time from 0"},
+		{[]string{"report", "--file", "f", "--look", "0s"}, "--look one up to an hour"},
+		{[]string{"send", "--file", "f", "--watch", "1s"}, "--watch goes with report"},
 		{[]string{"--file", "f"}, "--file goes with send or report"},
 		{[]string{"--width", "29"}, "--width takes a number from 30"},
 		{[]string{"--width", "wide"}, "--width has a value that it cannot take; it takes a whole number"},

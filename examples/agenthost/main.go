@@ -10,8 +10,9 @@
 //
 //   - host.go: the host captures the original and saves it before it sends.
 //   - journal.go: the file that survives, written so that it is always whole.
-//   - report.go: after the restart each open operation is inspected, and what a
-//     model gets to hear is a sentence about evidence.
+//   - report.go: after the restart all open operations are inspected at once,
+//     those that are not settled are watched, and what a model gets to hear is a
+//     sentence about evidence.
 //
 // The two halves of the host can also be run by hand, as "agenthost send" and
 // "agenthost report"; -h says how.
@@ -23,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
@@ -34,10 +36,13 @@ became of its operations.
 
   agenthost                    play the story at a mock Hub
   agenthost send --file F      send the host's operations, keeping them in F
-  agenthost report --file F    ask about every operation that is open in F;
-                               sends none
+  agenthost report --file F    ask about every operation that is open in F, and
+                               watch those that are not settled; sends none
 
   --file F      a JSON file for the operations, for one host at a time
+  --watch D     how long to watch, such as 10m; not at all by default
+  --look D      how soon to look again; every look that finds nothing new
+                doubles it, up to 30 times as long (1s)
   --width N     how many columns wide to write: those of the terminal, or as
                 COLUMNS says; 80 elsewhere
   -h, --help    this
@@ -57,7 +62,9 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := cli.NewFlags("agenthost")
 	file := flags.String("file", "", "")
-	out := &printer{to: stdout}
+	watch := flags.Duration("watch", 0, "")
+	look := flags.Duration("look", time.Second, "")
+	out := &printer{to: stdout, terminal: screen.IsTerminal(stdout)}
 	flags.IntVar(&out.columns, "width", screen.ColumnsOf(stdout), "")
 	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
 	if !goOn {
@@ -74,6 +81,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.Complain(flags, stderr, fmt.Sprintf("--width takes a number from %d", narrowest))
 	case len(rest) > 0:
 		return cli.Complain(flags, stderr, "there is an argument too many")
+	case *watch < 0 || *look <= 0 || *look > time.Hour:
+		return cli.Complain(flags, stderr, "--watch takes a time from 0, and --look one up to an hour")
+	case command != "report" && *watch != 0:
+		return cli.Complain(flags, stderr, "--watch goes with report")
 	case command == "" && *file != "":
 		return cli.Complain(flags, stderr, "--file goes with send or report, which is missing")
 	case command == "":
@@ -85,7 +96,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case command == "send":
 		err = send(ctx, *file, stdin, out)
 	default:
-		err = report(ctx, *file, stdin, out)
+		err = report(ctx, *file, stdin, out, *watch, *look)
 	}
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):

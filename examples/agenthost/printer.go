@@ -12,9 +12,18 @@ const narrowest = 30
 
 // A printer prints lines of at most so many columns.
 type printer struct {
-	to      io.Writer
-	columns int
-	err     error // the first that printing met
+	to       io.Writer
+	columns  int
+	terminal bool  // what is printed can change in place
+	err      error // the first that printing met
+}
+
+// passing prints a line that the next one takes the place of; nothing where
+// that cannot be.
+func (p *printer) passing(format string, args ...any) {
+	if p.terminal {
+		p.print("\r\x1b[K" + screen.Cut(fmt.Sprintf(format, args...), p.columns-1))
+	}
 }
 
 // line prints a sentence, in as many lines as it needs.

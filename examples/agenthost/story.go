@@ -87,9 +87,18 @@ func story(ctx context.Context, to *printer) (err error) {
 	out.say("operations.json holds %d operations, %d of them open", len(journal.operations), len(journal.open()))
 	performed, requests := hub.BusinessOperations(), hub.Requests()
 
-	out.scene("The host starts again, and asks about every open operation.")
-	second, err := start(ctx, out, login, "report", "--file", file)
+	out.scene("The host starts again, asks about all of them at once, and watches what is not settled. Meanwhile a person has the first one continued.")
+	second, err := start(ctx, out, login, "report", "--file", file, "--watch", "1m", "--look", "20ms")
 	if err != nil {
+		return err
+	}
+	// The person comes when the host has asked about all three, and has looked
+	// at the first once more.
+	if err := asked(ctx, hub, requests.Receipt+len(tasks)+1); err != nil {
+		return err
+	}
+	before := hub.BusinessOperations()
+	if err := hub.Resume(journal.operations[0].Original.InvocationID); err != nil {
 		return err
 	}
 	if err := <-second.exited; err != nil {
@@ -99,13 +108,27 @@ func story(ctx context.Context, to *printer) (err error) {
 	out.scene("What that did.")
 	now := hub.Requests()
 	submits, resumes := now.Submit-requests.Submit, now.Resume-requests.Resume
-	out.say("the second run sent %d negotiations, %d receipts, %d submits, %d resumes",
-		now.Capabilities-requests.Capabilities, now.Receipt-requests.Receipt, submits, resumes)
-	out.say("business operations performed: %d when it was killed, %d now", performed, hub.BusinessOperations())
-	if performed != 1 || hub.BusinessOperations() != 1 || submits+resumes != 0 {
-		return errors.New("that should have been one business operation, and nothing sent by the second run")
+	out.say("the second run sent %d submits and %d resumes; the rest were questions", submits, resumes)
+	out.say("business operations performed: %d when it was killed, %d after its questions, %d once the person had continued one", performed, before, hub.BusinessOperations())
+	if performed != 1 || before != 1 || hub.BusinessOperations() != 2 || submits+resumes != 0 {
+		return errors.New("that should have been one business operation of each, and nothing sent by the second run")
 	}
 	return out.err
+}
+
+// asked waits until so many receipts were asked for.
+func asked(ctx context.Context, hub *hubtest.Hub, receipts int) error {
+	for {
+		changed := hub.Changed()
+		if hub.Requests().Receipt >= receipts {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // encode gives a login in the form in which it goes to the host, through a

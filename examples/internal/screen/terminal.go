@@ -10,15 +10,21 @@ import (
 // terminal, and otherwise Plain, so that a file reads the same whatever
 // window it comes from.
 func ColumnsOf(w io.Writer) int {
+	if !IsTerminal(w) {
+		return Plain
+	}
+	return columns(os.Getenv("COLUMNS"), windowColumns(w.(*os.File)))
+}
+
+// IsTerminal tells whether w is one. What changes in place, such as a count of
+// what is done, goes nowhere else.
+func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {
-		return Plain
+		return false
 	}
 	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return Plain
-	}
-	return columns(os.Getenv("COLUMNS"), windowColumns(file))
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // columns gives the width of a terminal: what the environment says, else what
