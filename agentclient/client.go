@@ -2,12 +2,12 @@ package agentclient
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
 
+	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
@@ -45,10 +45,8 @@ type Config struct {
 // [New], save for what [WithNegotiationReuse] remembers.
 type BailingHubAgentClient struct {
 	workspace string
-	source    func() oauth2.TokenSource // not the source, which would print with the client
-	settings  boundary.Settings
 	transport *boundary.Transport
-	hub       *boundary.Client
+	hub       *inspection.Server
 	// negotiated is when the last good negotiation was; nil without one, and
 	// after any failure since.
 	negotiated atomic.Pointer[time.Time]
@@ -59,7 +57,7 @@ type BailingHubAgentClient struct {
 func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 	settings, err := boundary.Apply(opts)
 	if err != nil {
-		return nil, invalidOption(err)
+		return nil, inspection.InvalidOption(err)
 	}
 	hubURL, err := huburl.Normalize(cfg.HubURL, cfg.AllowInsecureHTTP)
 	if err != nil {
@@ -81,10 +79,15 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 	}
 	return &BailingHubAgentClient{
 		workspace: cfg.Workspace,
-		source:    func() oauth2.TokenSource { return cfg.TokenSource },
-		settings:  settings,
 		transport: transport,
-		hub:       hub,
+		hub: &inspection.Server{
+			Name:     "the Hub",
+			Again:    "The original can be inspected again.",
+			Client:   hub,
+			Source:   func() oauth2.TokenSource { return cfg.TokenSource },
+			Settings: settings,
+			Code:     hubCode,
+		},
 	}, nil
 }
 
@@ -96,13 +99,13 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 // [feedback.CodeAgentSchemaUnsupported]. The time limit and the repeats are
 // those of an inspection.
 func (c *BailingHubAgentClient) InvocationInspectionCapabilities(ctx context.Context) (receipt.Capabilities, error) {
-	i, err := c.begin(ctx, "")
+	i, err := c.hub.Begin(ctx, inspection.Subject{})
 	if err != nil {
 		return receipt.Capabilities{}, err
 	}
-	defer i.cancel()
-	capabilities, err := i.negotiate()
-	return capabilities, i.remember(err)
+	defer i.End()
+	capabilities, err := c.negotiate(i)
+	return capabilities, c.remember(err)
 }
 
 // InspectInvocation reads the receipt of an original invocation: what the Hub
@@ -118,15 +121,15 @@ func (c *BailingHubAgentClient) InspectInvocation(ctx context.Context, invocatio
 	if !identifier.InvocationID(invocationID) {
 		return nil, invalid("The invocation id must be 64 lower-case hexadecimal digits.")
 	}
-	i, err := c.begin(ctx, invocationID)
+	i, err := c.hub.Begin(ctx, inspection.Subject{InvocationID: invocationID})
 	if err != nil {
 		return nil, err
 	}
-	defer i.cancel()
-	observed, err := i.inspect()
-	err = i.remember(err)
-	if c.settings.Shared == nil {
-		logInspection(i, err)
+	defer i.End()
+	observed, err := c.inspect(i, invocationID)
+	err = c.remember(err)
+	if c.hub.Settings.Shared == nil {
+		i.Log(err)
 	}
 	return observed, err
 }
@@ -135,17 +138,4 @@ func (c *BailingHubAgentClient) InspectInvocation(ctx context.Context, invocatio
 // transport. That of a borrowed HTTP client is its owner's to close.
 func (c *BailingHubAgentClient) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
-// invalidOption gives the error of an option as it is; a nil one has none.
-func invalidOption(err error) error {
-	if errors.Is(err, boundary.ErrNilOption) {
-		return invalid("An option is nil.")
-	}
-	return err
-}
-
-func invalid(message string) *feedback.Error { return invalidFor("", message) }
-
-// invalidFor is invalid where the caller gave a valid invocation id.
-func invalidFor(invocationID, message string) *feedback.Error {
-	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, InvocationID: invocationID, Message: message})
-}
+func invalid(message string) *feedback.Error { return inspection.Invalid(message) }

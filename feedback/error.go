@@ -24,6 +24,10 @@ type Error struct {
 	// RetryAfter is how long the Hub asked to wait before the next request; 0
 	// where it did not. It is at most [MaxRetryAfter].
 	RetryAfter time.Duration
+	// RequestID is what the server calls the request that it answered, or what
+	// was sent as that where no answer came; "" for a Hub, and where the server
+	// did not say. It finds the request in the server's own log.
+	RequestID string
 
 	causes []error
 }

@@ -26,6 +26,8 @@ type Failure struct {
 	Dispatched bool
 	// InvocationID is the valid id that the caller gave; else "".
 	InvocationID string
+	// RequestID is what the request was called; "" where it had no name.
+	RequestID string
 	// Message replaces the sentence of the table where this SDK can say more.
 	// It holds no part of an answer, no secret and no argument value.
 	Message string
@@ -259,6 +261,7 @@ func NewError(f Failure) *Error {
 		Feedback:   feedback,
 		StatusCode: f.Status,
 		RetryAfter: min(max(f.RetryAfter, 0), MaxRetryAfter),
+		RequestID:  f.RequestID,
 		causes:     f.Causes,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
@@ -409,7 +410,7 @@ func (b *batch) again(e *entry, failure *feedback.Error, pushedBack bool) bool {
 	default:
 		return false
 	}
-	boundary.LogRepeat(b.caller, b.transport.settings.Logger, e.original.InvocationID, string(failure.Feedback.Code), failure.StatusCode, time.Until(e.notBefore))
+	boundary.LogRepeat(b.caller, b.transport.settings.Logger, slog.String("invocation_id", e.original.InvocationID), string(failure.Feedback.Code), failure.StatusCode, time.Until(e.notBefore))
 	l := b.lanes[sessionKey{e.original.ConnectionKey, e.original.ExpectedBinding}]
 	l.delayed = append(l.delayed, e)
 	return true

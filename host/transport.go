@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -154,7 +155,7 @@ func (t *Transport) log(ctx context.Context, start time.Time, invocationID strin
 	if failure, ok := errors.AsType[*feedback.Error](err); ok {
 		code, status = failure.Feedback.Code, failure.StatusCode
 	}
-	boundary.LogInspection(ctx, t.settings.Logger, start, invocationID, string(code), status)
+	boundary.LogInspection(ctx, t.settings.Logger, start, slog.String("invocation_id", invocationID), string(code), status)
 }
 
 // CloseIdleConnections closes the idle connections of the transport's own HTTP

@@ -15,6 +15,9 @@ import (
 // UserAgent names this SDK and its version to the server.
 const UserAgent = "bailinghub-go/0.1.0"
 
+// requestIDHeader names a request to a server that keeps a log of them.
+const requestIDHeader = "X-Request-Id"
+
 // ErrRefused says that a request was not on the list and did not leave.
 var ErrRefused = errors.New("the request is not one that this SDK sends")
 
@@ -45,6 +48,8 @@ type Request struct {
 	// Bearer gives the credential and is asked before every attempt; its error
 	// ends the exchange. Nil for a request without one.
 	Bearer func(context.Context) (string, error)
+	// RequestID is sent as X-Request-Id, and asked back; "" for neither.
+	RequestID string
 	// Limit is how many bytes the body of a 200 may have.
 	Limit int64
 	// Decisive tells whether the body of an answer other than 200 decides
@@ -69,6 +74,11 @@ type Answer struct {
 	// Unusable says that the body was over its limit, or in an encoding that
 	// was not asked for or does not decode.
 	Unusable bool
+	// TooLong says that it was over its limit.
+	TooLong bool
+	// RequestID is what the server calls the request, where it was asked; ""
+	// where it says nothing, or something that is no request id.
+	RequestID string
 	// RetryAfter is how long the server asked to wait; 0 for nothing.
 	RetryAfter time.Duration
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/await"
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
 const (
@@ -65,6 +66,9 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	header := http.Header{"Accept": {"application/json"}, "User-Agent": {UserAgent}}
 	if e.request.Body != nil {
 		header["Content-Type"] = []string{"application/json"}
+	}
+	if e.request.RequestID != "" {
+		header[requestIDHeader] = []string{e.request.RequestID}
 	}
 	if e.request.Bearer != nil {
 		bearer, err := e.request.Bearer(ctx)
@@ -133,6 +137,9 @@ func (e *exchange) send(ctx context.Context, r *http.Request) (*Answer, error) {
 		return nil, errors.New("no response")
 	}
 	answer := &Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header, time.Now())}
+	if id := response.Header.Get(requestIDHeader); e.request.RequestID != "" && identifier.RequestID(id) {
+		answer.RequestID = id
+	}
 	if response.Body == nil {
 		return answer, nil
 	}
@@ -164,8 +171,10 @@ func (e *exchange) read(response *http.Response, answer *Answer) error {
 	}
 	body, err := readAtMost(response.Body, response.ContentLength, limit)
 	switch {
-	case notDecodable(err), err == nil && int64(len(body)) > limit:
+	case notDecodable(err):
 		answer.Unusable = true
+	case err == nil && int64(len(body)) > limit:
+		answer.Unusable, answer.TooLong = true, true
 	case err != nil:
 		return err
 	default:

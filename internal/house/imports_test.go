@@ -14,13 +14,14 @@ var mayImport = map[string]struct {
 	others []string
 	http   bool
 }{
-	"feedback":              {},
-	"receipt":               {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json"}},
-	"registry":              {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/sys"}},
-	"registry/registrytest": {own: []string{"feedback", "registry"}},
-	"agentclient":           {own: []string{"feedback", "receipt"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
-	"agentclient/hubtest":   {http: true},
-	"host":                  {own: []string{"feedback", "receipt", "registry", "agentclient"}, others: []string{"golang.org/x/oauth2"}, http: true},
+	"feedback":                        {},
+	"receipt":                         {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json"}},
+	"registry":                        {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/sys"}},
+	"registry/registrytest":           {own: []string{"feedback", "registry"}},
+	"agentclient":                     {own: []string{"feedback", "receipt", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
+	"agentclient/internal/inspection": {own: []string{"feedback"}, others: []string{"golang.org/x/oauth2"}, http: true},
+	"agentclient/hubtest":             {http: true},
+	"host":                            {own: []string{"feedback", "receipt", "registry", "agentclient"}, others: []string{"golang.org/x/oauth2"}, http: true},
 }
 
 // lowest are the internal packages: they import each other and nothing above.

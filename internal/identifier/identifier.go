@@ -85,6 +85,20 @@ func ConnectionKey(s string) bool { return prefixed(s, "conn_") }
 // digits.
 func InstanceID(s string) bool { return prefixed(s, "instance_") }
 
+// RequestID reports whether s is 1 to 64 letters, digits, "-" and "_": what a
+// HermesX server keeps as the name of a request.
+func RequestID(s string) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !lower(c|0x20) && !digit(c) && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
 // MaxAlias is the greatest length of an alias in UTF-16 units.
 const MaxAlias = 128
 

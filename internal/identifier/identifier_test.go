@@ -46,6 +46,9 @@ func TestIdentifiers(t *testing.T) {
 		{"InstanceID", identifier.InstanceID,
 			[]string{"instance_" + hex32},
 			[]string{"", "instance_", "instance_" + hex32[1:], "instance_" + hex32 + "0", "instance_" + strings.ToUpper(hex32), "conn_" + hex32}},
+		{"RequestID", identifier.RequestID,
+			[]string{"a", "-", "_", "demo-agent-first-001", "ABCxyz_019", strings.Repeat("r", 64)},
+			[]string{"", "bad.id:1", "a b", "a\n", "a/b", "请求", "@", "[", "`", "{", "a\x7f", strings.Repeat("r", 65)}},
 		{"Alias", identifier.Alias,
 			[]string{
 				"a", "shop", "plain http", "库存", "a\u0085", "\u0090b", "a\u202eb", "conn_" + hex32, strings.Repeat("x", 128), strings.Repeat("库", 128), strings.Repeat("😀", 64),

@@ -1,0 +1,232 @@
+package inspection
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
+)
+
+// Server is a server and how it is asked. It does not change after it was made.
+type Server struct {
+	// Name is what messages call it, such as "the Hub". Again is the sentence
+	// for what can be asked again.
+	Name, Again string
+	// Client reaches it.
+	Client *boundary.Client
+	// Source gives what gives the credential: not that itself, which would print
+	// with its client.
+	Source func() oauth2.TokenSource
+	// Settings are those of the client that asks.
+	Settings boundary.Settings
+	// Code reads the code in an error body; nil where bodies carry none.
+	Code func(body []byte) feedback.Code
+}
+
+// Subject is what an inspection is about, for its errors and its log records:
+// one of the two.
+type Subject struct {
+	// InvocationID is the original invocation.
+	InvocationID string
+	// RequestID goes along with every request of the inspection.
+	RequestID string
+}
+
+func (s Subject) attr() slog.Attr {
+	if s.RequestID != "" {
+		return slog.String("request_id", s.RequestID)
+	}
+	return slog.String("invocation_id", s.InvocationID)
+}
+
+// Inspection is one call of a client.
+type Inspection struct {
+	server  *Server
+	subject Subject
+	start   time.Time
+	// caller is the caller's context, ctx the same within the time limit.
+	caller, ctx context.Context
+	cancel      context.CancelFunc
+
+	retries    int           // what is left of them
+	dispatched bool          // a request was handed to the network
+	refreshes  int           // the forced ones that were asked for
+	next       *oauth2.Token // what that gave, for the repeat alone
+	requestID  string        // what the last answer calls its request, or else what was sent
+}
+
+// Begin starts the time limit; End ends it. A nil server is that of a client
+// that was not made as it should be.
+func (s *Server) Begin(ctx context.Context, subject Subject) (*Inspection, error) {
+	switch {
+	case ctx == nil:
+		return nil, invalidFor(subject.InvocationID, "The context is nil.")
+	case s == nil:
+		return nil, invalidFor(subject.InvocationID, "The client was not made by New.")
+	}
+	i := &Inspection{server: s, subject: subject, start: time.Now(), caller: ctx, retries: s.Settings.MaxRetries, requestID: subject.RequestID}
+	if s.Settings.Shared != nil { // whose owner keeps the time limit
+		i.ctx, i.cancel = ctx, func() {}
+	} else {
+		i.ctx, i.cancel = context.WithTimeout(ctx, s.Settings.Timeout)
+	}
+	return i, nil
+}
+
+// End releases what the inspection holds.
+func (i *Inspection) End() { i.cancel() }
+
+// Invalid is the error of a bad argument.
+func Invalid(message string) *feedback.Error { return invalidFor("", message) }
+
+// invalidFor is Invalid where the caller gave a valid invocation id.
+func invalidFor(invocationID, message string) *feedback.Error {
+	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, InvocationID: invocationID, Message: message})
+}
+
+// InvalidOption is the error of a list of options: that of an option as it is;
+// a nil one has none.
+func InvalidOption(err error) error {
+	if errors.Is(err, boundary.ErrNilOption) {
+		return Invalid("An option is nil.")
+	}
+	return err
+}
+
+// Question is one GET.
+type Question struct {
+	// Step is what the failure table calls it.
+	Step feedback.Step
+	// Path and Query are what goes on the wire after the server's base.
+	Path, Query string
+	// Limit is how many bytes the body of a 200 may have.
+	Limit int64
+}
+
+// Ask gives an answer of status 200, after one forced refresh where that
+// helps.
+func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
+	var used *oauth2.Token
+	request := boundary.Request{
+		Method:    http.MethodGet,
+		Path:      q.Path,
+		Query:     q.Query,
+		Limit:     q.Limit,
+		RequestID: i.subject.RequestID,
+		Bearer: func(ctx context.Context) (token string, err error) {
+			if used, i.next = i.next, nil; used == nil {
+				if used, err = i.server.token(ctx); err != nil {
+					return "", err
+				}
+			}
+			return used.AccessToken, nil
+		},
+		Decisive: func(status int) bool { return feedback.Failure{Step: q.Step, Status: status}.CodeDecides() },
+		Again: func(answer *boundary.Answer) bool {
+			return (answer == nil || answer.Status != http.StatusOK) && i.answered(q.Step, answer).Repeated()
+		},
+		Retries: &i.retries,
+		Sending: func() { i.dispatched = true },
+		Repeating: func(answer *boundary.Answer, wait time.Duration) {
+			again := feedback.NewError(i.answered(q.Step, answer))
+			boundary.LogRepeat(i.caller, i.server.Settings.Logger, i.subject.attr(), string(again.Feedback.Code), again.StatusCode, wait)
+		},
+	}
+	answer, err := i.server.Client.Do(i.ctx, request)
+	for err == nil && answer.Status == http.StatusUnauthorized && i.refreshes < i.server.maxRefreshes() {
+		i.refreshes++
+		var can bool
+		if i.next, can, err = i.server.refresh(i.ctx, used); !can {
+			break
+		}
+		if err == nil {
+			answer, err = i.server.Client.Do(i.ctx, request)
+		}
+	}
+	if err != nil {
+		return nil, i.passOn(q.Step, err)
+	}
+	i.requestID = answer.RequestID
+	if answer.Status != http.StatusOK {
+		return nil, i.Failure(i.answered(q.Step, answer))
+	}
+	return answer, nil
+}
+
+// answered is the failure that an answer other than 200, or none, stands for.
+func (i *Inspection) answered(step feedback.Step, answer *boundary.Answer) feedback.Failure {
+	if answer == nil {
+		return feedback.Failure{Event: feedback.ConnectionLost, Step: step}
+	}
+	failure := feedback.Failure{Step: step, Status: answer.Status, RetryAfter: answer.RetryAfter}
+	if i.server.Code != nil {
+		failure.HubCode = i.server.Code(answer.Body)
+	}
+	return failure
+}
+
+// Failure gives the error of this inspection for what went wrong.
+func (i *Inspection) Failure(f feedback.Failure) error {
+	if i.ctx.Err() != nil {
+		f = feedback.Ended(i.caller)
+	}
+	f.InvocationID, f.RequestID, f.Dispatched = i.subject.InvocationID, i.requestID, i.dispatched
+	return feedback.NewError(f)
+}
+
+// Refused gives the error of this inspection for an error of what read the body
+// of an answer of this status: a [*feedback.Error].
+func (i *Inspection) Refused(err error, status int) error {
+	known, ok := errors.AsType[*feedback.Error](err)
+	if !ok || i.ctx.Err() != nil {
+		return i.Failure(feedback.Failure{})
+	}
+	passed := *known
+	passed.RequestID = i.requestID
+	passed.Feedback.InvocationID = i.subject.InvocationID
+	passed.Feedback.Dispatch = feedback.DispatchNotDispatched
+	if i.dispatched {
+		passed.Feedback.Dispatch = feedback.DispatchAttempted
+	}
+	if status != 0 {
+		passed.StatusCode = status
+	}
+	return &passed
+}
+
+// passOn gives the error of this inspection for an error of the boundary.
+func (i *Inspection) passOn(step feedback.Step, err error) error {
+	if _, ok := errors.AsType[*feedback.Error](err); ok {
+		return i.Refused(err, 0)
+	}
+	if lost, ok := errors.AsType[*boundary.LostError](err); ok {
+		return i.Failure(feedback.Failure{Event: feedback.ConnectionLost, Step: step, Message: i.lostMessage(lost), Causes: lost.Causes})
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return i.Failure(feedback.Failure{Event: feedback.TimedOut, Causes: []error{context.DeadlineExceeded}})
+	}
+	return i.Failure(feedback.Failure{Step: step})
+}
+
+func (i *Inspection) lostMessage(lost *boundary.LostError) string {
+	if lost.Reason == "" {
+		return ""
+	}
+	return "No whole answer came from " + i.server.Name + ": " + lost.Reason + ". " + i.server.Again
+}
+
+// Log writes the one record of the inspection.
+func (i *Inspection) Log(err error) {
+	var code feedback.Code
+	status := http.StatusOK
+	if failure, ok := errors.AsType[*feedback.Error](err); ok {
+		code, status = failure.Feedback.Code, failure.StatusCode
+	}
+	boundary.LogInspection(i.caller, i.server.Settings.Logger, i.start, i.subject.attr(), string(code), status)
+}
