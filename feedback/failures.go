@@ -67,15 +67,23 @@ type Step int
 
 const (
 	// AnyStep: no request in particular.
-	AnyStep Step = iota
+	AnyStep Step = 0
 	// Negotiation: the request for the inspection capabilities.
-	Negotiation
+	Negotiation Step = 1 << (iota - 1)
 	// Receipt: the request for a receipt.
 	Receipt
+	// ExecutionReceipt: the request for one execution receipt, to a HermesX
+	// server.
+	ExecutionReceipt
+	// ExecutionList: the request for a page of execution receipts or of audit
+	// entries, to a HermesX server.
+	ExecutionList
+
+	hermesX = ExecutionReceipt | ExecutionList
 )
 
 // A row is one line of the failure table. A zero Step, statuses or codes fits
-// everything. A code of "" stands for the Hub's.
+// everything; a Step of several fits each. A code of "" stands for the Hub's.
 type row struct {
 	number     string
 	event      Event
@@ -96,6 +104,8 @@ const asTheHubSays Code = ""
 
 // failures is the table of the contract, section 4: the first row that fits
 // decides. repeated marks what is asked again inside one inspection.
+//
+// The rows "x" are for a HermesX server, whose error bodies carry no code.
 var failures = []row{
 	{number: "1", event: BadArgument,
 		code: CodeInvalidRequest, category: CategoryInvalidRequest, nextAction: NextNone,
@@ -115,6 +125,36 @@ var failures = []row{
 	{number: "6", event: StoreFailed,
 		code: CodeUnknownFailure, category: CategoryUnknownFailure, nextAction: NextNone,
 		message: "The connection store failed, so the binding could not be checked and any answer is withheld."},
+	{number: "x", event: ConnectionLost, step: hermesX,
+		code: CodeAgentTransportUnavailable, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
+		message: "The HermesX server could not be reached, or the connection was lost before the whole answer came. It can be asked again."},
+	{number: "x", event: BadBody, step: hermesX,
+		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The HermesX server's answer is not what was asked for. It was refused and must not be presented as evidence."},
+	{number: "x", step: hermesX, statuses: []span{{100, 399}},
+		code: CodeAgentInvalidResponse, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The HermesX server's answer is neither a result nor a failure (a redirect, for example). It was not followed."},
+	{number: "x", step: hermesX, statuses: []span{{400, 400}},
+		code: CodeInvalidRequest, category: CategoryInvalidRequest, nextAction: NextNone,
+		message: "The HermesX server does not accept the request."},
+	{number: "x", step: hermesX, statuses: []span{{401, 401}},
+		code: CodeAgentAuthorizationUnavailable, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
+		message: "The HermesX server does not accept the key. It says the same while its database is down, so this does not prove that the key is dead."},
+	{number: "x", step: hermesX, statuses: []span{{403, 403}},
+		code: CodeAgentAuthorizationUnavailable, category: CategoryAuthorizationUnavailable, nextAction: NextReauthorize,
+		message: "The key may not read this. Receipts and audit logs need the role auditor or admin."},
+	{number: "x", step: ExecutionReceipt, statuses: []span{{404, 404}},
+		code: CodeReceiptNotFound, category: CategoryInvocationOutcomeUnknown, nextAction: NextInspectOriginal,
+		message: "The HermesX server has no such receipt for this key, or cannot read its database. That does not prove that no tool ran: have the original looked at."},
+	{number: "x", step: hermesX, statuses: []span{{404, 405}},
+		code: CodeAgentSchemaUnsupported, category: CategoryUnsupported, nextAction: NextCheckCompatibility,
+		message: "This server does not offer the HermesX interface that this SDK reads. Nothing else was tried instead."},
+	{number: "x", step: hermesX, statuses: []span{{408, 408}, {425, 425}, {429, 429}, {500, 599}},
+		code: CodeAgentTransportUnavailable, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
+		message: "The HermesX server cannot answer now. It can be asked again."},
+	{number: "x", step: hermesX,
+		code: CodeUnknownFailure, category: CategoryUnknownFailure, nextAction: NextNone,
+		message: "The HermesX server refused the request for a reason that this SDK does not know."},
 	{number: "7", event: ConnectionLost,
 		code: CodeAgentTransportUnavailable, category: CategoryTransportUnavailable, nextAction: NextInspectOriginal, retryable: true, repeated: true,
 		message: "The Hub could not be reached, or the connection was lost before the whole answer came. The original can be inspected again."},
@@ -184,7 +224,7 @@ var failures = []row{
 
 func (r *row) fits(f Failure) bool {
 	return r.event == f.Event &&
-		(r.step == AnyStep || r.step == f.Step) &&
+		(r.step == AnyStep || r.step&f.Step != 0) &&
 		(r.statuses == nil || slices.ContainsFunc(r.statuses, func(s span) bool { return s.from <= f.Status && f.Status <= s.to })) &&
 		(r.hubCodes == nil || slices.Contains(r.hubCodes, f.HubCode))
 }

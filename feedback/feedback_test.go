@@ -16,7 +16,8 @@ import (
 )
 
 // contractRows restates the failure table of the contract, section 4: one line
-// for each way into a row, written as the page has it.
+// for each way into a row, written as the page has it. The rows "x" are those
+// for a HermesX server.
 const contractRows = `
 1  event:argument                                        invalid_request                 invalid_request            none                no
 2  event:cancelled                                       agent_request_cancelled         cancelled                  none                no
@@ -94,7 +95,37 @@ const contractRows = `
 23 receipt 404 receipt_not_found                         unknown_failure                 unknown_failure            none                no
 23 negotiation 409 invocation_not_found                  unknown_failure                 unknown_failure            none                no
 23 receipt 600                                           unknown_failure                 unknown_failure            none                no
+x  execution event:lost                                  agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  list event:lost                                       agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  execution 200 event:body                              agent_invalid_response          unknown_failure            none                no
+x  list 200 event:body                                   agent_invalid_response          unknown_failure            none                no
+x  list 101                                              agent_invalid_response          unknown_failure            none                no
+x  execution 204                                         agent_invalid_response          unknown_failure            none                no
+x  execution 307                                         agent_invalid_response          unknown_failure            none                no
+x  list 400                                              invalid_request                 invalid_request            none                no
+x  execution 401                                         agent_authorization_unavailable authorization_unavailable  reauthorize         no
+x  list 401 hub_paused                                   agent_authorization_unavailable authorization_unavailable  reauthorize         no
+x  list 403                                              agent_authorization_unavailable authorization_unavailable  reauthorize         no
+x  execution 404                                         receipt_not_found               invocation_outcome_unknown inspect_original    no
+x  list 404                                              agent_schema_unsupported        unsupported                check_compatibility no
+x  execution 405                                         agent_schema_unsupported        unsupported                check_compatibility no
+x  execution 408                                         agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  list 425                                              agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  list 429                                              agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  execution 500                                         agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  list 501 TASK_UNSUPPORTED                             agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  list 599                                              agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated
+x  execution 409 invocation_not_found                    unknown_failure                 unknown_failure            none                no
+x  list 414                                              unknown_failure                 unknown_failure            none                no
+x  execution event:cancelled                             agent_request_cancelled         cancelled                  none                no
+x  list event:timeout                                    agent_request_timeout           transport_unavailable      inspect_original    yes
+x  list event:login                                      agent_authorization_unavailable authorization_unavailable  reauthorize         no
 `
+
+var steps = map[string]feedback.Step{
+	"negotiation": feedback.Negotiation, "receipt": feedback.Receipt,
+	"execution": feedback.ExecutionReceipt, "list": feedback.ExecutionList,
+}
 
 var events = map[string]feedback.Event{
 	"argument": feedback.BadArgument, "cancelled": feedback.Cancelled, "timeout": feedback.TimedOut,
@@ -125,10 +156,8 @@ func TestFailureTable(t *testing.T) {
 			switch event, isEvent := strings.CutPrefix(word, "event:"); {
 			case isEvent:
 				failure.Event = events[event]
-			case word == "negotiation":
-				failure.Step = feedback.Negotiation
-			case word == "receipt":
-				failure.Step = feedback.Receipt
+			case steps[word] != feedback.AnyStep:
+				failure.Step = steps[word]
 			case word[0] >= '0' && word[0] <= '9':
 				fmt.Sscan(word, &failure.Status)
 			default:
@@ -171,7 +200,7 @@ func TestCodeDecides(t *testing.T) {
 			codes = append(codes, feedback.Code(word))
 		}
 	}
-	for _, step := range []feedback.Step{feedback.Negotiation, feedback.Receipt} {
+	for _, step := range steps {
 		for status := 100; status < 600; status++ {
 			plain := feedback.NewError(feedback.Failure{Step: step, Status: status})
 			want := false
@@ -274,7 +303,7 @@ func TestMessagesNeverInvite(t *testing.T) {
 	for line := range strings.Lines(strings.TrimSpace(contractRows)) {
 		fields := strings.Fields(line)
 		for _, event := range events {
-			for _, step := range []feedback.Step{feedback.Negotiation, feedback.Receipt} {
+			for _, step := range steps {
 				for _, status := range []int{0, 101, 200, 204, 302, 400, 401, 403, 404, 409, 500, 501, 503} {
 					for _, word := range fields {
 						message := strings.ToLower(feedback.NewError(feedback.Failure{Event: event, Step: step, Status: status, HubCode: feedback.Code(word)}).Feedback.Message)
