@@ -3,7 +3,9 @@ package boundary
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
@@ -44,6 +46,77 @@ func HubRequests(method, path, query string) bool {
 	}
 	id, ok = strings.CutSuffix(id, receiptSuffix)
 	return ok && identifier.InvocationID(id)
+}
+
+// The endpoints of a HermesX server, relative to its URL.
+const (
+	ExecutionReceiptsPath = "/v1/execution-receipts"
+	AuditLogsPath         = "/v1/audit-logs"
+)
+
+// The parameters of the two lists of a HermesX server.
+var (
+	executionReceiptsQuery = []string{"session_id", "tool_name", "status", "limit", "offset"}
+	auditLogsQuery         = []string{"action", "from", "to", "limit", "offset"}
+)
+
+// maxSegment is how many bytes an id may have to go into a path. Servers take
+// about 8 KiB, and an escaped byte is three.
+const maxSegment = 2048
+
+// ExecutionReceiptPath is the endpoint of one execution receipt. The id is
+// exactly one segment of it, escaped. For an id that cannot be that, ok is
+// false: none at all, one that is too long, and one with a dot segment between
+// its slashes, because servers and proxies resolve those in their escaped form
+// too.
+func ExecutionReceiptPath(id string) (path string, ok bool) {
+	if id == "" || len(id) > maxSegment || !utf8.ValidString(id) {
+		return "", false
+	}
+	for part := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if part == "." || part == ".." {
+			return "", false
+		}
+	}
+	return ExecutionReceiptsPath + "/" + url.PathEscape(id), true
+}
+
+// HermesXRequests allows the three reads of a HermesX server.
+func HermesXRequests(method, path, query string) bool {
+	if method != http.MethodGet {
+		return false
+	}
+	switch path {
+	case ExecutionReceiptsPath:
+		return hasOnly(query, executionReceiptsQuery)
+	case AuditLogsPath:
+		return hasOnly(query, auditLogsQuery)
+	}
+	segment, ok := strings.CutPrefix(path, ExecutionReceiptsPath+"/")
+	if !ok || query != "" {
+		return false
+	}
+	id, err := url.PathUnescape(segment)
+	if err != nil {
+		return false
+	}
+	again, ok := ExecutionReceiptPath(id)
+	return ok && again == path
+}
+
+// hasOnly reports whether a query, in its one canonical form, has none but
+// these parameters, and each once at most.
+func hasOnly(query string, known []string) bool {
+	values, err := url.ParseQuery(query)
+	if err != nil || values.Encode() != query {
+		return false
+	}
+	for name, value := range values {
+		if len(value) != 1 || !slices.Contains(known, name) {
+			return false
+		}
+	}
+	return true
 }
 
 // allowed reports whether the request goes to the base server and may leave.

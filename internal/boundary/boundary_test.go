@@ -59,6 +59,119 @@ func TestHubRequests(t *testing.T) {
 	}
 }
 
+func TestExecutionReceiptPath(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"f2eb2710-8e82-464d-a68f-e4f82731a797": "f2eb2710-8e82-464d-a68f-e4f82731a797",
+		"rcpt_demo_001":                        "rcpt_demo_001",
+		"a b":                                  "a%20b",
+		"a/b":                                  "a%2Fb",
+		"/":                                    "%2F",
+		`a\b`:                                  `a%5Cb`,
+		"a%2Fb":                                "a%252Fb",
+		"%2e%2e":                               "%252e%252e",
+		"..%2Faudit-logs":                      "..%252Faudit-logs",
+		"...":                                  "...",
+		"a..b":                                 "a..b",
+		".a":                                   ".a",
+		"?limit=1":                             "%3Flimit=1",
+		"#x":                                   "%23x",
+		"a;b,c":                                "a%3Bb%2Cc",
+		"回执":                                   "%E5%9B%9E%E6%89%A7",
+		"\x00\r\n":                             "%00%0D%0A",
+		"\u202e":                               "%E2%80%AE",
+		strings.Repeat("x", 2048):              strings.Repeat("x", 2048),
+		"":                                     "", ".": "", "..": "", "../x": "", "x/..": "", "a/../b": "", "./x": "", "a/./b": "", "..//": "", `..\audit-logs`: "", `a\..`: "",
+		"\xff": "", "a\xc3": "", strings.Repeat("x", 2049): "",
+	} {
+		path, ok := boundary.ExecutionReceiptPath(id)
+		if ok != (want != "") || ok && path != "/v1/execution-receipts/"+want {
+			t.Errorf("%q: %q, %v", id, path, ok)
+		}
+		if ok && !boundary.HermesXRequests("GET", path, "") {
+			t.Errorf("%q: the list does not allow it", id)
+		}
+	}
+}
+
+func TestHermesXRequests(t *testing.T) {
+	t.Parallel()
+	const receipts, audit = boundary.ExecutionReceiptsPath, boundary.AuditLogsPath
+	for request, want := range map[[3]string]bool{
+		{"GET", receipts, ""}: true,
+		{"GET", receipts, "limit=7&offset=14&session_id=a%26b&status=success&tool_name=%E5%B7%A5"}: true,
+		{"GET", audit, ""}: true,
+		{"GET", audit, "action=GET+%2Fv1%2Fme&from=2026-11-30T00%3A00%3A00Z&limit=1&offset=2&to=2026-12-01T00%3A00%3A00%2B08%3A00"}: true,
+		{"POST", receipts, ""}:                     false,
+		{"HEAD", receipts, ""}:                     false,
+		{"DELETE", receipts + "/x", ""}:            false,
+		{"GET", receipts + "/", ""}:                false,
+		{"GET", receipts + "/x", "limit=1"}:        false,
+		{"GET", receipts + "/x/", ""}:              false,
+		{"GET", receipts + "/x/y", ""}:             false,
+		{"GET", receipts + "/..", ""}:              false,
+		{"GET", receipts + "/%2e%2e", ""}:          false,
+		{"GET", receipts + "/%2E", ""}:             false,
+		{"GET", receipts + "/..%2Faudit-logs", ""}: false,
+		{"GET", receipts + "/%78", ""}:             false,
+		{"GET", receipts + "/%zz", ""}:             false,
+		{"GET", receipts + "/%2f", ""}:             false,
+		{"GET", receipts + "/../audit-logs", ""}:   false,
+		{"GET", receipts, "tenant_id=x"}:           false,
+		{"GET", receipts, "limit=1&limit=2"}:       false,
+		{"GET", receipts, "limit=1;offset=2"}:      false,
+		{"GET", receipts, "offset=2&limit=1"}:      false,
+		{"GET", receipts, "session_id=%zz"}:        false,
+		{"GET", receipts, "action=x"}:              false,
+		{"GET", audit, "session_id=x"}:             false,
+		{"GET", audit + "/1", ""}:                  false,
+		{"GET", audit + "/", ""}:                   false,
+		{"GET", "/v1/agent/chat", ""}:              false,
+		{"POST", "/v1/agent/chat", ""}:             false,
+		{"GET", "/v1/me", ""}:                      false,
+		{"GET", "//v1/audit-logs", ""}:             false,
+		{"GET", "", ""}:                            false,
+		{"GET", boundary.CapabilitiesPath, ""}:     false,
+		{"POST", boundary.RefreshPath, ""}:         false,
+		{"GET", "/v1/execution-receipts-x", ""}:    false,
+		{"GET", "/v1/execution-receipts%2Fx", ""}:  false,
+		{"GET", "/V1/execution-receipts", ""}:      false,
+	} {
+		if got := boundary.HermesXRequests(request[0], request[1], request[2]); got != want {
+			t.Errorf("%q: %v, want %v", request, got, want)
+		}
+	}
+}
+
+// A request has the name that it was given, and its answer the one that the
+// server gives; a server that was not asked, or answers nonsense, says none.
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ sent, answered, want string }{
+		"echoed":    {"mine", "mine", "mine"},
+		"replaced":  {"mine", "theirs", "theirs"},
+		"none":      {"mine", "", ""},
+		"nonsense":  {"mine", "a b", ""},
+		"too long":  {"mine", strings.Repeat("x", 65), ""},
+		"not asked": {"", "theirs", ""},
+	} {
+		transport := boundary.NewTransport(boundary.Settings{HTTPClient: &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if got := r.Header.Get("X-Request-Id"); got != test.sent || (test.sent == "") != (r.Header["X-Request-Id"] == nil) {
+				t.Errorf("%s: sent %q", name, got)
+			}
+			return &http.Response{StatusCode: 404, Header: http.Header{"X-Request-Id": {test.answered}}, Body: http.NoBody}, nil
+		})}})
+		client, err := boundary.NewClient(transport, base, boundary.HermesXRequests)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(t.Context(), boundary.Request{Method: "GET", Path: boundary.AuditLogsPath, RequestID: test.sent})
+		if err != nil || answer.RequestID != test.want {
+			t.Errorf("%s: %+v, %v", name, answer, err)
+		}
+	}
+}
+
 // Whatever is asked of a client, its transport sees only what is on the list,
 // and the credential only on the way to its own origin.
 func TestNothingElseLeaves(t *testing.T) {
