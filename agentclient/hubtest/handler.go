@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/mocknet"
 )
 
 const (
@@ -90,22 +92,10 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.record(entry)
 	if !ok {
-		lose(w)
+		mocknet.Lose(w)
 	} else if !a.send(ctx, w, fault) {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// lose loses the connection before an answer. The first letters of a status
-// line come through: a client of net/http that finds a connection of earlier
-// requests closed without a byte sends its GET again and tells nobody.
-func lose(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	_, _ = conn.Write([]byte("HTTP/"))
-	conn.Close()
 }
 
 // reach gets a request to the Hub and the answer back, and reports whether the

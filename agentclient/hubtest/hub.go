@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/mocknet"
 )
 
 // Names of the world that a new Hub starts with. [Hub.EditClient] and
@@ -38,12 +38,11 @@ type Hub struct {
 
 	life   context.Context // ends with Close
 	end    context.CancelFunc
-	active sync.WaitGroup // handlers and connections
+	active sync.WaitGroup // handlers
+	net    *mocknet.Net
 
 	mu         sync.Mutex
 	closed     bool
-	servers    []*http.Server
-	conns      map[net.Conn]bool
 	inspection Inspection
 	paused     bool
 	broken     map[Part]bool
@@ -97,7 +96,6 @@ func New(opts ...Option) *Hub {
 		now:             time.Now,
 		accessLifetime:  15 * time.Minute,
 		refreshLifetime: 30 * 24 * time.Hour,
-		conns:           map[net.Conn]bool{},
 		broken:          map[Part]bool{},
 		clients:         map[string]*Client{DefaultClient: {}},
 		routes: map[string]*Route{DefaultRoute: {Tools: map[string]Tool{
@@ -108,6 +106,7 @@ func New(opts ...Option) *Hub {
 		sessions: map[string]*session{},
 		records:  map[string]*Record{},
 	}
+	h.net = mocknet.New("hubtest", h)
 	h.life, h.end = context.WithCancel(context.Background())
 	for _, opt := range opts {
 		opt(h)
@@ -121,13 +120,10 @@ func New(opts ...Option) *Hub {
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
-	servers := h.servers
 	h.mu.Unlock()
 
 	h.end()
-	for _, s := range servers {
-		s.Close()
-	}
+	h.net.Close()
 	h.active.Wait()
 }
 
