@@ -20,6 +20,8 @@ var mayImport = map[string]struct {
 	"registry/registrytest":           {own: []string{"feedback", "registry"}},
 	"agentclient":                     {own: []string{"feedback", "receipt", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
 	"agentclient/internal/inspection": {own: []string{"feedback"}, others: []string{"golang.org/x/oauth2"}, http: true},
+	"agentclient/hermesx":             {own: []string{"feedback", "agentclient", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
+	"agentclient/hermesx/hermestest":  {http: true},
 	"agentclient/hubtest":             {http: true},
 	"host":                            {own: []string{"feedback", "receipt", "registry", "agentclient"}, others: []string{"golang.org/x/oauth2"}, http: true},
 }

@@ -1,0 +1,135 @@
+package hermesx
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
+)
+
+// AuditEntry is what a HermesX server logged of one request to its API. It
+// tells who called what, and not which tools ran for it: those have receipts.
+//
+// All its texts are untrusted data: print them through receipt.Printable. Its
+// JSON is that of the server, with the same values, the time included; members
+// that this package does not know are dropped.
+type AuditEntry struct {
+	// ID names the entry.
+	ID int64
+	// TenantID is the tenant of the key.
+	TenantID string
+	// UserID is the user of the key that called; "" where it has none.
+	UserID string
+	// SessionID is the session of the request; "" where the entry does not say.
+	// Servers do not fill it today.
+	SessionID string
+	// Action is the method and the path, as in "POST /v1/agent/chat".
+	Action string
+	// Detail is the query of the request; "" without one.
+	Detail string
+	// RequestID is the X-Request-Id of the request that the entry is about.
+	RequestID string
+	// StatusCode is how the server answered; 0 where the entry does not say.
+	StatusCode int
+	// Latency is how long that took, in whole milliseconds; 0 also where the
+	// entry does not say.
+	Latency time.Duration
+	// SourceIP is where the request came from, with its port.
+	SourceIP string
+	// ErrorCode is the server's code for a failure; "" where there is none.
+	ErrorCode string
+	// UserAgent is what the caller called itself.
+	UserAgent string
+	// CreatedAt is when the entry was written, after the request was answered,
+	// with the server's own offset.
+	CreatedAt time.Time
+
+	// ReadRequestID is what the server calls the request that read this entry;
+	// "" where it did not say. It is not the request that the entry is about,
+	// and no part of the JSON.
+	ReadRequestID string
+
+	createdAt string // CreatedAt as it was written
+}
+
+// The members of an audit entry that may not be missing.
+const (
+	auditID = 1 << iota
+	auditTenantID
+	auditAction
+	auditCreatedAt
+	auditRequired = 1<<iota - 1
+)
+
+func (e *AuditEntry) name() string   { return "an audit entry" }
+func (e *AuditEntry) required() uint { return auditRequired }
+
+func (e *AuditEntry) member(name string) (into any, bit uint) {
+	switch name {
+	case "id":
+		return &e.ID, auditID
+	case "tenant_id":
+		return &e.TenantID, auditTenantID
+	case "user_id":
+		return &e.UserID, 0
+	case "session_id":
+		return &e.SessionID, 0
+	case "action":
+		return &e.Action, auditAction
+	case "detail":
+		return &e.Detail, 0
+	case "request_id":
+		return &e.RequestID, 0
+	case "status_code":
+		return &e.StatusCode, 0
+	case "latency_ms":
+		return &e.Latency, 0
+	case "source_ip":
+		return &e.SourceIP, 0
+	case "error_code":
+		return &e.ErrorCode, 0
+	case "user_agent":
+		return &e.UserAgent, 0
+	case "created_at":
+		return timeReader(&e.CreatedAt, &e.createdAt), auditCreatedAt
+	}
+	return nil, 0
+}
+
+// UnmarshalJSON reads an audit entry as strictly as an answer is read; see
+// [Receipt.UnmarshalJSON].
+func (e *AuditEntry) UnmarshalJSON(data []byte) error {
+	read := AuditEntry{}
+	if err := decode(data, &read); err != nil {
+		return inspection.Invalid("The audit entry cannot be read: it " + err.Error() + ".")
+	}
+	*e = read
+	return nil
+}
+
+// MarshalJSON gives the server's JSON of an audit entry. CreatedAt is written
+// as it was read, unless it was changed since.
+func (e AuditEntry) MarshalJSON() ([]byte, error) {
+	createdAt, err := writeTime(e.CreatedAt, e.createdAt)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		ID         int64  `json:"id"`
+		TenantID   string `json:"tenant_id"`
+		UserID     string `json:"user_id,omitempty"`
+		SessionID  string `json:"session_id,omitempty"`
+		Action     string `json:"action"`
+		Detail     string `json:"detail,omitempty"`
+		RequestID  string `json:"request_id,omitempty"`
+		StatusCode int    `json:"status_code,omitempty"`
+		LatencyMS  int64  `json:"latency_ms,omitempty"`
+		SourceIP   string `json:"source_ip,omitempty"`
+		ErrorCode  string `json:"error_code,omitempty"`
+		UserAgent  string `json:"user_agent,omitempty"`
+		CreatedAt  string `json:"created_at"`
+	}{
+		e.ID, e.TenantID, e.UserID, e.SessionID, e.Action, e.Detail, e.RequestID, e.StatusCode, e.Latency.Milliseconds(),
+		e.SourceIP, e.ErrorCode, e.UserAgent, createdAt,
+	})
+}

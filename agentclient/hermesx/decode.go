@@ -1,0 +1,183 @@
+package hermesx
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
+	"github.com/bailinghub/bailinghub-go/internal/strictjson"
+)
+
+// flaw says why an answer was refused. It continues a sentence that begins with
+// what was read, as [strictjson.Fault] does, and quotes nothing.
+type flaw string
+
+func (f flaw) Error() string { return string(f) }
+
+// A record is an object that is read member by member.
+type record interface {
+	// name is what a flaw calls it, such as "a receipt".
+	name() string
+	// member tells where the value of a member goes (see [put]), and which
+	// bit stands for it among those that may not be missing. A member that is
+	// dropped goes nowhere: nil.
+	member(name string) (into any, bit uint)
+	// required has the bits of all that may not be missing.
+	required() uint
+}
+
+// reading reads the members of one record.
+type reading struct {
+	record
+	have uint
+}
+
+func (r *reading) read(name []byte, d *jsontext.Decoder) error {
+	into, bit := r.member(string(name))
+	if into == nil {
+		return nil
+	}
+	r.have |= bit
+	ok, err := put(d, into)
+	if err == nil && !ok {
+		// The name is one of those that this package knows.
+		err = flaw("has " + r.name() + " whose " + string(name) + " is not as it should be")
+	}
+	return err
+}
+
+// end reports what is missing.
+func (r *reading) end() error {
+	if r.have&r.required() != r.required() {
+		return flaw("has " + r.name() + " that lacks a member")
+	}
+	return nil
+}
+
+// decode reads the one record that data is.
+func decode(data []byte, into record) error {
+	r := reading{record: into}
+	if err := strictjson.Object(data, r.read); err != nil {
+		return err
+	}
+	return r.end()
+}
+
+// put reads the next value into what a record gave for it. A null, a number
+// that is not written as digits and any other type are not ok.
+func put(d *jsontext.Decoder, into any) (ok bool, err error) {
+	switch into := into.(type) {
+	case *string:
+		*into, ok, err = strictjson.String(d)
+	case func(text []byte) bool:
+		var text []byte
+		if text, ok, err = strictjson.Text(d); ok && err == nil {
+			ok = into(text)
+		}
+	case *int64:
+		*into, ok, err = strictjson.Integer(d)
+	case *int:
+		var n int64
+		n, ok, err = strictjson.Integer(d)
+		*into, ok = int(n), ok && n <= math.MaxInt
+	case *time.Duration:
+		var ms int64
+		ms, ok, err = strictjson.Integer(d)
+		*into, ok = time.Duration(ms)*time.Millisecond, ok && ms <= int64(math.MaxInt64/time.Millisecond)
+	case func(*jsontext.Decoder) (bool, error):
+		return into(d)
+	}
+	return ok, err
+}
+
+// list gives a reader of an array of records, or of null, which is how the
+// server writes an empty one.
+func list[T any, R interface {
+	*T
+	record
+}](rows *[]*T) func(*jsontext.Decoder) (bool, error) {
+	return func(d *jsontext.Decoder) (bool, error) {
+		switch d.PeekKind() {
+		case jsontext.KindNull:
+			return true, d.SkipValue()
+		case jsontext.KindBeginArray:
+		default:
+			return false, d.SkipValue()
+		}
+		if _, err := d.ReadToken(); err != nil {
+			return false, err
+		}
+		for d.PeekKind() != jsontext.KindEndArray {
+			row := new(T)
+			r := reading{record: R(row)}
+			if kind := d.PeekKind(); kind != jsontext.KindBeginObject {
+				return false, d.SkipValue()
+			}
+			if err := strictjson.Members(d, r.read); err != nil {
+				return false, err
+			}
+			if err := r.end(); err != nil {
+				return false, err
+			}
+			*rows = append(*rows, row)
+		}
+		_, err := d.ReadToken()
+		return true, err
+	}
+}
+
+// parseTime reads a time of RFC 3339 with up to nine fraction digits.
+func parseTime(text string) (t time.Time, ok bool) {
+	// What time.Parse would take besides: a comma, a short hour, small letters.
+	const shape = "0000-00-00T00:00:00"
+	if len(text) <= len(shape) {
+		return t, false
+	}
+	for i := range len(shape) {
+		if digit := '0' <= text[i] && text[i] <= '9'; digit != (shape[i] == '0') || !digit && text[i] != shape[i] {
+			return t, false
+		}
+	}
+	rest := text[len(shape):]
+	if fraction, isFraction := strings.CutPrefix(rest, "."); isFraction {
+		rest = strings.TrimLeft(fraction, "0123456789")
+		if digits := len(fraction) - len(rest); digits < 1 || digits > 9 {
+			return t, false
+		}
+	}
+	if rest != "Z" && (len(rest) != len("+00:00") || rest[0] != '+' && rest[0] != '-' || rest[3] != ':') {
+		return t, false
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	return t, err == nil
+}
+
+// timeReader gives a reader of a time that keeps its text as well.
+func timeReader(at *time.Time, written *string) func(text []byte) bool {
+	return func(text []byte) (ok bool) {
+		*written = string(text)
+		*at, ok = parseTime(*written)
+		return ok
+	}
+}
+
+// writeTime gives a time as it was written, or as the server would write it
+// where it is another one.
+func writeTime(at time.Time, written string) (string, error) {
+	if was, ok := parseTime(written); ok && was.Equal(at) && offset(was) == offset(at) {
+		return written, nil
+	}
+	text, err := at.MarshalText()
+	if err != nil {
+		return "", inspection.Invalid("CreatedAt cannot be marshalled: RFC 3339 has no such year or offset.")
+	}
+	return string(text), nil
+}
+
+func offset(t time.Time) int {
+	_, seconds := t.Zone()
+	return seconds
+}

@@ -1,0 +1,230 @@
+package hermesx
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
+	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
+)
+
+// Receipt is what a HermesX server kept of one execution of a tool. It does not
+// change on the server once it is there.
+//
+// All its texts are untrusted data, the ids too: print them through
+// receipt.Printable. Its JSON is that of the server, with the same values, the
+// time included; members that this package does not know are dropped.
+type Receipt struct {
+	// ID names the receipt. It is not empty; that it is a UUID today is no
+	// promise.
+	ID string
+	// TenantID is the tenant of the key.
+	TenantID string
+	// SessionID is the agent's or workflow's session that caused the call; ""
+	// where it had none.
+	SessionID string
+	// UserID is the user or actor behind it; "" where there was none.
+	UserID string
+	// ToolName is the tool.
+	ToolName string
+	// Input and Output are what went into the tool and what came out, each cut
+	// by the server at [TextLimit] bytes without a mark: JSON that does not
+	// parse is normal. See [Receipt.InputTruncated].
+	Input, Output string
+	// Status is how the call ended.
+	Status Status
+	// Duration is how long the tool ran, in whole milliseconds.
+	Duration time.Duration
+	// IdempotencyID names the one logical side effect that the call was for,
+	// within the tenant; "" where the call had none.
+	IdempotencyID string
+	// TraceID is the distributed trace that the call belongs to; "" where
+	// nothing says so.
+	TraceID string
+	// CreatedAt is when the receipt was stored, with the server's own offset.
+	CreatedAt time.Time
+
+	// ReadRequestID is what the server calls the request that read this
+	// receipt, in its audit log; "" where it did not say. It is not the request
+	// that the tool was run for, and no part of the JSON.
+	ReadRequestID string
+
+	createdAt string // CreatedAt as it was written
+}
+
+// TextLimit is how many bytes of a tool's input and of its output a server
+// keeps.
+const TextLimit = 4096
+
+// InputTruncated reports whether Input looks cut: it has at least [TextLimit]
+// bytes and is not valid JSON. The server leaves no mark, so a text that is no
+// JSON and just as long as the limit counts as cut.
+func (r *Receipt) InputTruncated() bool { return truncated(r.Input) }
+
+// OutputTruncated is InputTruncated for Output. Tools may put out plain text.
+func (r *Receipt) OutputTruncated() bool { return truncated(r.Output) }
+
+// truncated does not ask for exactly the limit: a server that keeps half a
+// character at the cut sends U+FFFD for it, which is longer.
+func truncated(text string) bool { return len(text) >= TextLimit && !json.Valid([]byte(text)) }
+
+// Status is how the call of a tool ended. A value that is none of the constants
+// is kept as the server has it.
+//
+// It is a hint, because a server goes by the look of the output: one that told of
+// a failure in plain words was seen as success, and one with "error": null in it
+// as error. Read the output.
+type Status string
+
+const (
+	// StatusSuccess: the output did not look like an error.
+	StatusSuccess Status = "success"
+	// StatusError: the output looked like an error. The side effect may have
+	// happened all the same.
+	StatusError Status = "error"
+	// StatusTimeout: the tool did not end in time. The side effect may have
+	// happened, or be happening.
+	StatusTimeout Status = "timeout"
+)
+
+// Known reports whether s is one of the constants.
+func (s Status) Known() bool {
+	return s == StatusSuccess || s == StatusError || s == StatusTimeout
+}
+
+// Receipt reads one receipt by its id.
+//
+// The id goes out as one escaped segment of the path. An id that no escaping
+// keeps in its place is an invalid request: an empty one, and one that has "."
+// or ".." between its slashes. So is one longer than 2,048 bytes.
+//
+// A receipt that is not there is [feedback.CodeReceiptNotFound]. That is no
+// proof that the tool did not run, nor that the receipt is not stored: the
+// server answers the same for a receipt of another tenant, and while its
+// database is down.
+func (c *Client) Receipt(ctx context.Context, id string) (*Receipt, error) {
+	path, ok := boundary.ExecutionReceiptPath(id)
+	if !ok {
+		return nil, inspection.Invalid("The receipt's id cannot be sent: it has to be 1 to 2,048 bytes of valid UTF-8, without . or .. between slashes.")
+	}
+	receipt := &Receipt{}
+	err := c.ask(ctx, inspection.Question{Step: feedback.ExecutionReceipt, Path: path}, func(body []byte, requestID string) error {
+		receipt.ReadRequestID = requestID
+		if err := decode(body, receipt); err != nil {
+			return err
+		}
+		if !sameID(receipt.ID, id) {
+			return flaw("is a receipt with another id")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return receipt, nil
+}
+
+// sameID compares ids byte by byte, and UUIDs in any of their spellings: asked
+// for one in capitals or without hyphens, a server answers in its own.
+func sameID(a, b string) bool {
+	return a == b || uuidDigits(a) != "" && uuidDigits(a) == uuidDigits(b)
+}
+
+// uuidDigits gives the 32 digits of a UUID, in small letters; "" for any other
+// text.
+func uuidDigits(id string) string {
+	digits := strings.ToLower(strings.ReplaceAll(strings.Trim(id, "{}"), "-", ""))
+	if len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return ""
+	}
+	return digits
+}
+
+// The members of a receipt that may not be missing.
+const (
+	receiptID = 1 << iota
+	receiptTenantID
+	receiptSessionID
+	receiptUserID
+	receiptToolName
+	receiptInput
+	receiptOutput
+	receiptStatus
+	receiptDuration
+	receiptCreatedAt
+	receiptRequired = 1<<iota - 1
+)
+
+func (r *Receipt) name() string   { return "a receipt" }
+func (r *Receipt) required() uint { return receiptRequired }
+
+func (r *Receipt) member(name string) (into any, bit uint) {
+	switch name {
+	case "id":
+		return func(text []byte) bool { r.ID = string(text); return r.ID != "" }, receiptID
+	case "tenant_id":
+		return &r.TenantID, receiptTenantID
+	case "session_id":
+		return &r.SessionID, receiptSessionID
+	case "user_id":
+		return &r.UserID, receiptUserID
+	case "tool_name":
+		return &r.ToolName, receiptToolName
+	case "input":
+		return &r.Input, receiptInput
+	case "output":
+		return &r.Output, receiptOutput
+	case "status":
+		return (*string)(&r.Status), receiptStatus
+	case "duration_ms":
+		return &r.Duration, receiptDuration
+	case "idempotency_id":
+		return &r.IdempotencyID, 0
+	case "trace_id":
+		return &r.TraceID, 0
+	case "created_at":
+		return timeReader(&r.CreatedAt, &r.createdAt), receiptCreatedAt
+	}
+	return nil, 0
+}
+
+// UnmarshalJSON reads a receipt as strictly as an answer is read: valid UTF-8,
+// no member twice, names in exactly their letter case, nothing missing that the
+// server always writes. The error is a [*feedback.Error].
+func (r *Receipt) UnmarshalJSON(data []byte) error {
+	read := Receipt{}
+	if err := decode(data, &read); err != nil {
+		return inspection.Invalid("The receipt cannot be read: it " + err.Error() + ".")
+	}
+	*r = read
+	return nil
+}
+
+// MarshalJSON gives the server's JSON of a receipt. CreatedAt is written as it
+// was read, unless it was changed since.
+func (r Receipt) MarshalJSON() ([]byte, error) {
+	createdAt, err := writeTime(r.CreatedAt, r.createdAt)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		ID            string `json:"id"`
+		TenantID      string `json:"tenant_id"`
+		SessionID     string `json:"session_id"`
+		UserID        string `json:"user_id"`
+		ToolName      string `json:"tool_name"`
+		Input         string `json:"input"`
+		Output        string `json:"output"`
+		Status        Status `json:"status"`
+		DurationMS    int64  `json:"duration_ms"`
+		IdempotencyID string `json:"idempotency_id,omitempty"`
+		TraceID       string `json:"trace_id,omitempty"`
+		CreatedAt     string `json:"created_at"`
+	}{
+		r.ID, r.TenantID, r.SessionID, r.UserID, r.ToolName, r.Input, r.Output, r.Status, r.Duration.Milliseconds(),
+		r.IdempotencyID, r.TraceID, createdAt,
+	})
+}
