@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"net/http"
 	"time"
 
@@ -59,7 +60,7 @@ func (c *Client) AllReceipts(ctx context.Context, query ReceiptQuery) iter.Seq2[
 			if err != nil {
 				return rows[*Receipt]{}, err
 			}
-			return rows[*Receipt]{page.Receipts, page.Total, page.RequestID}, nil
+			return rows[*Receipt]{page.Receipts, countable(page.Total), page.RequestID}, nil
 		})
 	}
 }
@@ -88,10 +89,13 @@ func (c *Client) AllAuditLogs(ctx context.Context, query AuditQuery) iter.Seq2[*
 			if !still && len(page.Entries) > 0 {
 				query.To, still = afterNewest(page.Entries), true
 			}
-			return rows[*AuditEntry]{page.Entries, page.Total, page.RequestID}, nil
+			return rows[*AuditEntry]{page.Entries, countable(page.Total), page.RequestID}, nil
 		})
 	}
 }
+
+// countable keeps what a server counts within what can be calculated with.
+func countable(total int) int { return min(total, math.MaxInt/4) }
 
 func (r *Receipt) key() string   { return r.ID }
 func (e *AuditEntry) key() int64 { return e.ID }
@@ -111,61 +115,42 @@ func afterNewest(entries []*AuditEntry) time.Time {
 const (
 	// passes is how often a list is read at most.
 	passes = 4
-	// idlePages is how many pages in a row without a new row end a pass: rows
-	// come in faster than it reads.
+	// idlePages is how many pages in a row without a new row end a pass.
 	idlePages = 3
 )
 
-// rows are what readAll has to know of a page.
+// rows are what a sweep has to know of a page.
 type rows[T any] struct {
 	rows      []T
 	total     int
 	requestID string
 }
 
+// sweep is one reading of a list, in several passes.
+type sweep[T any, K comparable] struct {
+	yield func(T, error) bool
+	key   func(T) K
+	fetch func(limit, offset int) (rows[T], error)
+
+	seen map[K]bool
+	// first is what the first page counted, total the most that any did: rows
+	// do not go away.
+	first, total int
+	requestID    string // of the last page
+}
+
 // readAll gives each row of a list once, or an error at the end. Fetch gives a
 // page; limit is the size of the first ones, most that of the largest.
 func readAll[T any, K comparable](yield func(T, error) bool, limit, most int, key func(T) K, fetch func(limit, offset int) (rows[T], error)) {
-	var none T
-	seen := map[K]bool{}
-	total := 0 // the most that any page counted: rows do not go away
-	var last rows[T]
+	s := &sweep[T, K]{yield: yield, key: key, fetch: fetch, seen: map[K]bool{}, first: -1}
 	for pass := range passes {
-		size := pageSize(pass, limit, most, total)
-		for offset, idle := 0, 0; idle < idlePages; {
-			page, err := fetch(size, offset)
-			if errors.Is(err, errTooLong) && size > 1 {
-				size /= 2
-				continue
-			}
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			idle++
-			for _, row := range page.rows {
-				if seen[key(row)] {
-					continue
-				}
-				seen[key(row)] = true
-				idle = 0
-				if !yield(row, nil) {
-					return
-				}
-			}
-			last = page
-			total = max(total, page.total)
-			offset += len(page.rows)
-			if len(page.rows) == 0 || offset >= page.total || pass > 0 && len(seen) >= total {
-				break
-			}
-		}
-		if len(seen) >= total {
+		if !s.pass(s.pageSize(pass, limit, most), pass > 0) {
 			return
 		}
 	}
+	var none T
 	yield(none, feedback.NewError(feedback.Failure{
-		Event: feedback.BadBody, Step: feedback.ExecutionList, Status: http.StatusOK, Dispatched: true, RequestID: last.requestID,
+		Event: feedback.BadBody, Step: feedback.ExecutionList, Status: http.StatusOK, Dispatched: true, RequestID: s.requestID,
 		Message: "The list is incomplete: fewer rows were seen than the HermesX server counts. It must not be presented as complete; a narrower query may do.",
 		Causes:  []error{ErrIncomplete},
 	}))
@@ -173,15 +158,59 @@ func readAll[T any, K comparable](yield func(T, error) bool, limit, most int, ke
 
 // pageSize gives the size of the pages of a pass. Each pass has another one, so
 // that what slipped through between two pages of one pass lies within a page of
-// the next; the last is as large as the list.
-func pageSize(pass, limit, most, total int) int {
+// the next; the last is as large as the list, and as the list will be if it goes
+// on growing.
+func (s *sweep[T, K]) pageSize(pass, limit, most int) int {
 	switch pass {
 	case 0:
 		return limit
 	case passes - 1:
-		return max(1, min(total, most))
+		return max(1, min(s.total+s.total-s.first, most))
 	}
 	return max(1, min(limit<<pass+pass, most-pass))
+}
+
+// pass reads the list from its beginning to its end, or to where all rows were
+// seen that there are; the first time it goes to the end. It reports whether
+// there is more to read.
+func (s *sweep[T, K]) pass(size int, again bool) bool {
+	// Where rows come in faster than it reads, there is no end but this.
+	end := math.MaxInt
+	for offset, idle := 0, 0; idle < idlePages && offset < end; {
+		page, err := s.fetch(size, offset)
+		if errors.Is(err, errTooLong) && size > 1 {
+			size /= 2
+			continue
+		}
+		if err != nil {
+			var none T
+			s.yield(none, err)
+			return false
+		}
+		if offset == 0 {
+			end = page.total + page.total/2 + idlePages*size
+		}
+		idle++
+		for _, row := range page.rows {
+			if key := s.key(row); !s.seen[key] {
+				s.seen[key] = true
+				idle = 0
+				if !s.yield(row, nil) {
+					return false
+				}
+			}
+		}
+		if s.first < 0 {
+			s.first = page.total
+		}
+		s.total = max(s.total, page.total)
+		s.requestID = page.requestID
+		offset += len(page.rows)
+		if len(page.rows) == 0 || offset >= page.total || again && len(s.seen) >= s.total {
+			break
+		}
+	}
+	return len(s.seen) < s.total
 }
 
 // failed is a sequence of one error.

@@ -127,19 +127,21 @@ func TestGoodReceipts(t *testing.T) {
 		body string
 		good func(r *hermesx.Receipt) bool
 	}{
-		"as it is":         {receiptBody, func(r *hermesx.Receipt) bool { return r.Duration == 17*time.Millisecond }},
-		"white space":      {" \n" + receiptBody + "\t\n", func(r *hermesx.Receipt) bool { return r.ID == "rcpt_1" }},
-		"unknown members":  {with("extra", `{"a":[1,null,{"id":2}]}`), func(r *hermesx.Receipt) bool { return r.UserID == "u" }},
-		"empty texts":      {with("user_id", `""`), func(r *hermesx.Receipt) bool { return r.UserID == "" }},
-		"status unknown":   {with("status", `"cancelled"`), func(r *hermesx.Receipt) bool { return r.Status == "cancelled" && !r.Status.Known() }},
-		"status empty":     {with("status", `""`), func(r *hermesx.Receipt) bool { return r.Status == "" }},
-		"cut JSON":         {with("input", `"{\"a\":[1,2"`), func(r *hermesx.Receipt) bool { return r.Input == `{"a":[1,2` && !r.InputTruncated() }},
-		"replaced bytes":   {with("output", `"界\ufffd\ufffd"`), func(r *hermesx.Receipt) bool { return r.Output == "界\ufffd\ufffd" }},
-		"lone surrogate":   {with("output", `"\ud800"`), func(r *hermesx.Receipt) bool { return r.Output == "\ufffd" }},
-		"escapes":          {with("output", `"\u003cb\u003e \u202e\u0000\""`), func(r *hermesx.Receipt) bool { return r.Output == "<b> \u202e\x00\"" }},
-		"no duration":      {with("duration_ms", `0`), func(r *hermesx.Receipt) bool { return r.Duration == 0 }},
-		"longest duration": {with("duration_ms", fmt.Sprint(int64(math.MaxInt64/time.Millisecond))), func(r *hermesx.Receipt) bool { return r.Duration.Milliseconds() == int64(math.MaxInt64/time.Millisecond) }},
-		"optional empty":   {with("trace_id", `""`), func(r *hermesx.Receipt) bool { return r.TraceID == "" }},
+		"as it is":        {receiptBody, func(r *hermesx.Receipt) bool { return r.Duration == 17*time.Millisecond }},
+		"white space":     {" \n" + receiptBody + "\t\n", func(r *hermesx.Receipt) bool { return r.ID == "rcpt_1" }},
+		"unknown members": {with("extra", `{"a":[1,null,{"id":2}]}`), func(r *hermesx.Receipt) bool { return r.UserID == "u" }},
+		"empty texts":     {with("user_id", `""`), func(r *hermesx.Receipt) bool { return r.UserID == "" }},
+		"status unknown":  {with("status", `"cancelled"`), func(r *hermesx.Receipt) bool { return r.Status == "cancelled" && !r.Status.Known() }},
+		"status empty":    {with("status", `""`), func(r *hermesx.Receipt) bool { return r.Status == "" }},
+		"cut JSON":        {with("input", `"{\"a\":[1,2"`), func(r *hermesx.Receipt) bool { return r.Input == `{"a":[1,2` && !r.InputTruncated() }},
+		"replaced bytes":  {with("output", `"界\ufffd\ufffd"`), func(r *hermesx.Receipt) bool { return r.Output == "界\ufffd\ufffd" }},
+		"lone surrogate":  {with("output", `"\ud800"`), func(r *hermesx.Receipt) bool { return r.Output == "\ufffd" }},
+		"escapes":         {with("output", `"\u003cb\u003e \u202e\u0000\""`), func(r *hermesx.Receipt) bool { return r.Output == "<b> \u202e\x00\"" }},
+		"no duration":     {with("duration_ms", `0`), func(r *hermesx.Receipt) bool { return r.Duration == 0 }},
+		"longest duration": {with("duration_ms", fmt.Sprint(int64(math.MaxInt64/time.Millisecond))), func(r *hermesx.Receipt) bool {
+			return r.Duration.Milliseconds() == int64(math.MaxInt64/time.Millisecond)
+		}},
+		"optional empty": {with("trace_id", `""`), func(r *hermesx.Receipt) bool { return r.TraceID == "" }},
 	} {
 		receipt, err := newClient(t, &wire{answer: always(200, test.body)}).Receipt(t.Context(), "rcpt_1")
 		if err != nil || !test.good(receipt) {

@@ -98,8 +98,9 @@ func (s Status) Known() bool {
 // Receipt reads one receipt by its id.
 //
 // The id goes out as one escaped segment of the path. An id that no escaping
-// keeps in its place is an invalid request: an empty one, and one that has "."
-// or ".." between its slashes. So is one longer than 2,048 bytes.
+// keeps in its place is an invalid request: an empty one, one of slashes alone,
+// and one that has "." or ".." between its slashes. So is one longer than 2,048
+// bytes.
 //
 // A receipt that is not there is [feedback.CodeReceiptNotFound]. That is no
 // proof that the tool did not run, nor that the receipt is not stored: the
@@ -108,7 +109,7 @@ func (s Status) Known() bool {
 func (c *Client) Receipt(ctx context.Context, id string) (*Receipt, error) {
 	path, ok := boundary.ExecutionReceiptPath(id)
 	if !ok {
-		return nil, inspection.Invalid("The receipt's id cannot be sent: it has to be 1 to 2,048 bytes of valid UTF-8, without . or .. between slashes.")
+		return nil, inspection.Invalid("The receipt's id cannot be sent: it has to be 1 to 2,048 bytes of valid UTF-8, not slashes alone, and without . or .. between slashes.")
 	}
 	receipt := &Receipt{}
 	err := c.ask(ctx, inspection.Question{Step: feedback.ExecutionReceipt, Path: path}, func(body []byte, requestID string) error {

@@ -66,7 +66,7 @@ func TestExecutionReceiptPath(t *testing.T) {
 		"rcpt_demo_001":                        "rcpt_demo_001",
 		"a b":                                  "a%20b",
 		"a/b":                                  "a%2Fb",
-		"/":                                    "%2F",
+		"/a/":                                  "%2Fa%2F",
 		`a\b`:                                  `a%5Cb`,
 		"a%2Fb":                                "a%252Fb",
 		"%2e%2e":                               "%252e%252e",
@@ -81,7 +81,7 @@ func TestExecutionReceiptPath(t *testing.T) {
 		"\x00\r\n":                             "%00%0D%0A",
 		"\u202e":                               "%E2%80%AE",
 		strings.Repeat("x", 2048):              strings.Repeat("x", 2048),
-		"":                                     "", ".": "", "..": "", "../x": "", "x/..": "", "a/../b": "", "./x": "", "a/./b": "", "..//": "", `..\audit-logs`: "", `a\..`: "",
+		"":                                     "", "/": "", "//": "", `\\`: "", ".": "", "..": "", "../x": "", "x/..": "", "a/../b": "", "./x": "", "a/./b": "", "..//": "", `..\audit-logs`: "", `a\..`: "",
 		"\xff": "", "a\xc3": "", strings.Repeat("x", 2049): "",
 	} {
 		path, ok := boundary.ExecutionReceiptPath(id)

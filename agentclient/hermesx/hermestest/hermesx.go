@@ -44,8 +44,8 @@ type HermesX struct {
 	keys         map[string]Key
 	receipts     []Receipt    // in the order in which they were stored
 	entries      []AuditEntry // likewise
-	nextEntry    int64
-	last         time.Time // the last time that was written
+	lastEntry    int64        // the greatest id of an entry
+	last         time.Time    // the last time that was written
 	databaseDown bool
 	limits       map[string]int // by tenant
 	windows      map[string]window
@@ -162,7 +162,7 @@ func (k Key) has(role string) bool {
 // AddKey makes a key known and returns it with what was made up.
 func (h *HermesX) AddKey(k Key) Key {
 	if k.Secret == "" {
-		k.Secret = "synthetic-key-" + randomHex(16)
+		k.Secret = "synthetic-access-" + randomHex(16)
 	}
 	if k.UserID == "" {
 		k.UserID = randomUUID()

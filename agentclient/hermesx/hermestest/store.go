@@ -75,9 +75,9 @@ func (h *HermesX) Log(entries ...AuditEntry) {
 // log is Log for one entry; the caller holds the lock.
 func (h *HermesX) log(e AuditEntry) {
 	if e.ID == 0 {
-		h.nextEntry++
-		e.ID = h.nextEntry
+		e.ID = h.lastEntry + 1
 	}
+	h.lastEntry = max(h.lastEntry, e.ID)
 	if e.CreatedAt.IsZero() {
 		e.CreatedAt = h.stamp()
 	}
