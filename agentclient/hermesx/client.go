@@ -12,6 +12,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
+	"github.com/bailinghub/bailinghub-go/internal/nothing"
 )
 
 // answerLimit is how many bytes one answer may have.
@@ -59,7 +60,7 @@ func New(cfg Config, opts ...agentclient.Option) (*Client, error) {
 	if err != nil {
 		return nil, inspection.Invalid("Config.BaseURL " + err.Error() + ".")
 	}
-	if cfg.TokenSource == nil {
+	if nothing.Is(cfg.TokenSource) {
 		return nil, inspection.Invalid("Config.TokenSource is missing.")
 	}
 	transport := boundary.NewTransport(settings)
@@ -68,7 +69,13 @@ func New(cfg Config, opts ...agentclient.Option) (*Client, error) {
 		return nil, inspection.Invalid("Config.BaseURL cannot be sent to.")
 	}
 	return &Client{
-		server:    &inspection.Server{Name: "the HermesX server", Client: client, Source: cfg.TokenSource, Settings: settings},
+		server: &inspection.Server{
+			Name:     "the HermesX server",
+			Again:    "It can be asked again.",
+			Client:   client,
+			Source:   func() oauth2.TokenSource { return cfg.TokenSource },
+			Settings: settings,
+		},
 		transport: transport,
 	}, nil
 }
@@ -102,16 +109,16 @@ func answered(i *inspection.Inspection, question inspection.Question, read func(
 	refused := feedback.Failure{Event: feedback.BadBody, Step: question.Step, Status: answer.Status}
 	switch {
 	case answer.TooLong:
-		refused.Message = "The answer of the HermesX server is longer than 16 MiB. It was refused; a smaller page may do."
+		refused.Message = "The answer of the HermesX server is longer than 16 MiB. No answer is given; a smaller page may do."
 		refused.Causes = []error{errTooLong}
 	case answer.Unusable:
-		refused.Message = "The answer of the HermesX server is in an encoding that was not asked for, or does not decode. It was refused."
+		refused.Message = "The answer of the HermesX server is in an encoding that was not asked for, or does not decode, so no answer is given."
 	default:
 		wrong := read(answer.Body, answer.RequestID)
 		if wrong == nil {
 			return nil
 		}
-		refused.Message = "The answer of the HermesX server " + wrong.Error() + ". It was refused and must not be presented as evidence."
+		refused.Message = "The answer of the HermesX server " + wrong.Error() + ", so no answer is given. It must not be presented as evidence."
 	}
 	return i.Failure(refused)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,7 @@ func TestNew(t *testing.T) {
 		"a query":         {hermesx.Config{BaseURL: baseURL + "?key=" + canary, TokenSource: static(canary)}, nil, "Config.BaseURL must not have a query"},
 		"plain http":      {hermesx.Config{BaseURL: "http://hermesx.example.com", TokenSource: static(canary)}, nil, "Config.BaseURL must be https"},
 		"no token source": {hermesx.Config{BaseURL: baseURL}, nil, "Config.TokenSource is missing"},
+		"nil in a source": {hermesx.Config{BaseURL: baseURL, TokenSource: (*source)(nil)}, nil, "Config.TokenSource is missing"},
 		"nil option":      {hermesx.Config{BaseURL: baseURL, TokenSource: static(canary)}, []agentclient.Option{nil}, "An option is nil"},
 		"bad option":      {hermesx.Config{BaseURL: baseURL, TokenSource: static(canary)}, []agentclient.Option{agentclient.WithMaxRetries(3)}, "WithMaxRetries"},
 	} {
@@ -130,6 +132,11 @@ func TestBadArguments(t *testing.T) {
 	if sent := w.sent(); len(sent) != 0 {
 		t.Errorf("sent: %v", sent)
 	}
+	var unmade hermesx.Client
+	unmade.CloseIdleConnections()
+	if _, err := collect(unmade.AllReceipts(ctx, hermesx.ReceiptQuery{})); !errors.Is(err, feedback.CodeInvalidRequest) || !strings.Contains(err.Error(), "New") {
+		t.Errorf("a client that was not made: %v", err)
+	}
 }
 
 func TestQueries(t *testing.T) {
@@ -186,8 +193,11 @@ func TestHeaders(t *testing.T) {
 		if diff := cmp.Diff([]string{"Accept", "Authorization", "User-Agent", "X-Request-Id"}, names); diff != "" {
 			t.Errorf("headers (-want +got):\n%s", diff)
 		}
-		if r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("Accept") != "application/json" || !strings.HasPrefix(r.Header.Get("User-Agent"), "bailinghub-go/") || r.Body != nil {
+		if r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("Accept") != "application/json" || !strings.HasPrefix(r.Header.Get("User-Agent"), "bailinghub-go/") {
 			t.Errorf("%v", r.Header)
+		}
+		if body, err := io.ReadAll(r.Body); len(body) != 0 || err != nil || r.ContentLength != 0 {
+			t.Errorf("a body: %q, %v", body, err)
 		}
 		id := r.Header.Get("X-Request-Id")
 		if len(id) < 20 || len(id) > 64 || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
