@@ -35,6 +35,7 @@ const defaultRateLimit = 100_000
 // All methods are safe for concurrent use.
 type HermesX struct {
 	now      func() time.Time
+	newID    func() string
 	location *time.Location
 	mux      *http.ServeMux
 	net      *mocknet.Net
@@ -73,10 +74,15 @@ func WithLocation(location *time.Location) Option {
 	return func(h *HermesX) { h.location = location }
 }
 
+// WithIDs makes the server take the ids of receipts from next instead of making
+// up UUIDs. They have to differ.
+func WithIDs(next func() string) Option { return func(h *HermesX) { h.newID = next } }
+
 // New returns a running server that has nothing stored and knows no key.
 func New(opts ...Option) *HermesX {
 	h := &HermesX{
 		now:      time.Now,
+		newID:    randomUUID,
 		location: time.UTC,
 		keys:     map[string]Key{},
 		limits:   map[string]int{},

@@ -52,7 +52,7 @@ func (h *HermesX) Store(receipts ...Receipt) {
 	defer h.mu.Unlock()
 	for _, r := range receipts {
 		if r.ID == "" {
-			r.ID = randomUUID()
+			r.ID = h.newID()
 		}
 		if r.CreatedAt.IsZero() {
 			r.CreatedAt = h.stamp()
@@ -153,7 +153,7 @@ func (h *HermesX) Execute(c Call) Execution {
 		panic("hermestest: the input of " + c.Tool + " is no JSON: " + err.Error())
 	}
 	r := Receipt{
-		ID: randomUUID(), TenantID: tenant(c.TenantID), SessionID: c.SessionID, UserID: c.UserID, ToolName: c.Tool,
+		ID: h.newID(), TenantID: tenant(c.TenantID), SessionID: c.SessionID, UserID: c.UserID, ToolName: c.Tool,
 		Input: cut(string(input)), Output: cut(output), Status: c.Status, DurationMS: c.Duration.Milliseconds(),
 		IdempotencyID: c.IdempotencyID, TraceID: c.TraceID,
 	}

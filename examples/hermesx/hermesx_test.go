@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hermesx/hermestest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+)
+
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
+
+const keyVariable = "BAILINGHUB_EXAMPLE_HERMESX_KEY"
+
+// call runs the program within the test.
+func call(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(ctx, args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// checkSafe checks that a terminal gets nothing to obey, and nobody a key.
+func checkSafe(t *testing.T, output string) {
+	t.Helper()
+	for _, r := range output {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			t.Errorf("the output has the character %U", r)
+		}
+	}
+	if strings.Contains(output, "synthetic-") {
+		t.Error("the output has a key")
+	}
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSuffix(line, "\n"); screen.Width(line) > screen.Columns || strings.HasSuffix(line, " ") {
+			t.Errorf("too wide, or with spaces at the end: %q", line)
+		}
+	}
+}
+
+func TestPlay(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := call(t.Context())
+	if status != cli.OK || stderr != "" {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	checkSafe(t, stdout)
+	exampletest.Golden(t, "play.txt", stdout)
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"-h", "--help"} {
+		if status, stdout, stderr := call(t.Context(), flag); status != cli.OK || stdout != help || stderr != "" {
+			t.Errorf("%s: status %d, stderr %q", flag, status, stderr)
+		}
+	}
+	checkSafe(t, help)
+}
+
+// running is a server, with its key in the environment.
+func running(t *testing.T) (*hermestest.Server, func(args ...string) (int, string, string)) {
+	t.Helper()
+	server := hermestest.NewServer(t)
+	t.Setenv(keyVariable, server.AddKey(hermestest.Key{Roles: []string{hermestest.RoleAuditor}}).Secret)
+	return server, func(args ...string) (int, string, string) {
+		return call(t.Context(), append([]string{"--base-url", server.URL, "--key-env", keyVariable}, args...)...)
+	}
+}
+
+func TestRunningServer(t *testing.T) {
+	server, ask := running(t)
+	long := strings.Repeat("很长的名字 ", 40)
+	server.Chat(hermestest.Chat{RequestID: "chat-1", SessionID: "sess_1", Calls: []hermestest.Call{
+		{Tool: "read\x1b[2J_file", TraceID: long}, {Tool: long, Output: long, IdempotencyID: long},
+	}})
+	for name, test := range map[string]struct {
+		args      []string
+		has, hasn []string
+	}{
+		"session":          {[]string{"--session", "sess_1"}, []string{`read\x1b[2J_f…`, "2 receipts."}, []string{"WHAT BELONGS"}},
+		"request":          {[]string{"--request", "chat-1"}, []string{"audit log: recorded", "POST /v1/agent/chat  200", "session none is known: absent", "receipts: not asked"}, []string{"RECEIPTS OF"}},
+		"both":             {[]string{"--session", "sess_1", "--request", "chat-1"}, []string{"2 receipts.", "receipts: recorded", "traces: partly recorded"}, nil},
+		"no such session":  {[]string{"--session", "none"}, []string{"No receipt. That does not mean that no tool was run."}, nil},
+		"no such request":  {[]string{"--request", "none"}, []string{"audit log: absent, the request is not in the log, or not in that part of it"}, nil},
+		"the last hour":    {[]string{"--request", "chat-1", "--last", "1h"}, []string{"audit log: recorded"}, nil},
+		"the last instant": {[]string{"--request", "chat-1", "--last", "1ns"}, []string{"audit log: absent"}, nil},
+	} {
+		status, stdout, stderr := ask(test.args...)
+		if status != cli.OK || stderr != "" {
+			t.Errorf("%s: status %d, stderr %q", name, status, stderr)
+		}
+		checkSafe(t, stdout)
+		for _, want := range test.has {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, stdout)
+			}
+		}
+		for _, wrong := range test.hasn {
+			if strings.Contains(stdout, wrong) {
+				t.Errorf("%s: %q is in\n%s", name, wrong, stdout)
+			}
+		}
+	}
+	if server.Runs() != 2 {
+		t.Errorf("%d tools were run", server.Runs())
+	}
+	if slices.ContainsFunc(server.Requests(), func(request string) bool { return !strings.HasPrefix(request, "GET ") }) {
+		t.Errorf("requests: %v", server.Requests())
+	}
+}
+
+func TestNotAllWasRead(t *testing.T) {
+	server, ask := running(t)
+	server.Store(hermestest.Receipt{SessionID: "s"})
+	server.SetDatabaseDown(true)
+	status, stdout, stderr := ask("--session", "s")
+	if status != cli.Failed || !strings.Contains(stderr, "does not accept the key") || !strings.Contains(stderr, "(request id ") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	checkSafe(t, stdout)
+	server.SetDatabaseDown(false)
+	server.SetRateLimit("", 0)
+	if status, _, stderr := ask("--request", "r"); status != cli.Failed || !strings.Contains(stderr, "It asks to wait 1m0s.") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+}
+
+// A list that the server does not give whole is shown, and called incomplete.
+func TestIncomplete(t *testing.T) {
+	server, ask := running(t)
+	server.Store(hermestest.Receipt{ID: "same", SessionID: "s"}, hermestest.Receipt{ID: "same", SessionID: "s"})
+	status, stdout, stderr := ask("--session", "s", "--request", "r")
+	if status != cli.Failed || !strings.Contains(stderr, "list is incomplete") || !strings.Contains(stdout, "1 receipt.") || !strings.Contains(stdout, "receipts: partly recorded") {
+		t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
+	}
+}
+
+func TestStopped(t *testing.T) {
+	server, _ := running(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	server.Before(func(*http.Request) { cancel() })
+	status, _, stderr := call(ctx, "--base-url", server.URL, "--key-env", keyVariable, "--session", "s")
+	if status != cli.Failed || stderr != "hermesx: stopped\n" {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Setenv(keyVariable, "synthetic-access-key")
+	real := []string{"--base-url", "http://127.0.0.1:1", "--key-env", keyVariable}
+	for says, args := range map[string][]string{
+		"it takes no argument":                         {"sess_1"},
+		"there is no flag --key":                       {"--key", "synthetic-access-key"},
+		"--session needs a value":                      {"--session"},
+		"--session goes with --base-url":               {"--session", "s"},
+		"--key-env is missing":                         {"--base-url", "http://127.0.0.1:1"},
+		"--key-env takes the name":                     {"--base-url", "http://127.0.0.1:1", "--key-env", "synthetic-access-key"},
+		"neither --session nor --request":              real,
+		"--last goes with --request":                   slices.Concat(real, []string{"--session", "s", "--last", "1h"}),
+		"--last is not a time":                         slices.Concat(real, []string{"--request", "r", "--last", "-1h"}),
+		"--timeout is not a time":                      slices.Concat(real, []string{"--session", "s", "--timeout", "0s"}),
+		"is not set, or empty":                         {"--base-url", "http://127.0.0.1:1", "--key-env", keyVariable + "_NOT", "--session", "s"},
+		"--base-url must be https":                     {"--base-url", "http://hermesx.example.com", "--key-env", keyVariable, "--session", "s"},
+		"--base-url must not carry user information":   {"--base-url", "https://synthetic-access@hermesx.example.com", "--key-env", keyVariable, "--session", "s"},
+		"--timeout has a value that it cannot take":    {"--timeout", "soon"},
+		"--allow-insecure-http goes with --base-url":   {"--allow-insecure-http"},
+		"-allow-insecure-http has a value that it can": {"--allow-insecure-http=perhaps"},
+	} {
+		status, stdout, stderr := call(t.Context(), args...)
+		if status != cli.Usage || stdout != "" || !strings.Contains(stderr, says) || !strings.HasPrefix(stderr, "hermesx: ") || strings.Contains(stderr, "synthetic-") {
+			t.Errorf("%v: status %d, stderr %q", args, status, stderr)
+		}
+	}
+	// What only the client can know is said by it, in the words of the flags.
+	if status, _, stderr := call(t.Context(), slices.Concat(real, []string{"--request", "not kept"})...); status != cli.Failed || !strings.Contains(stderr, "--request is not 1 to 64") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hermesx"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+	"github.com/bailinghub/bailinghub-go/receipt"
+)
+
+// output shows receipts and trails. What comes from the server is made safe for
+// a terminal here.
+type output struct{ *bufio.Writer }
+
+// The columns of the table.
+const (
+	timeColumn   = 20
+	toolColumn   = 14
+	statusColumn = 9
+	tookColumn   = 6
+	inputColumn  = 18
+	gap          = 2
+	outputColumn = screen.Columns - timeColumn - toolColumn - statusColumn - tookColumn - inputColumn - 5*gap
+)
+
+func (o *output) heading(text string) { fmt.Fprintf(o, "%s\n\n", text) }
+
+// receipts shows the receipts of a session as they come.
+func (o *output) receipts(ctx context.Context, client *hermesx.Client, session string) error {
+	o.heading("RECEIPTS OF SESSION " + receipt.Printable(session))
+	n := 0
+	for execution, err := range client.AllReceipts(ctx, hermesx.ReceiptQuery{SessionID: session}) {
+		if err != nil {
+			o.counted(n)
+			return err
+		}
+		if n++; n == 1 {
+			o.row("STORED", "TOOL", "STATUS", "TOOK", "INPUT", "OUTPUT")
+		}
+		o.row(
+			execution.CreatedAt.Format(time.RFC3339),
+			receipt.Printable(execution.ToolName),
+			receipt.Printable(string(execution.Status)),
+			execution.Duration.String(),
+			cutMark(receipt.Printable(execution.Input), execution.InputTruncated()),
+			cutMark(receipt.Printable(execution.Output), execution.OutputTruncated()),
+		)
+	}
+	o.counted(n)
+	return nil
+}
+
+// cutMark shows that the server kept only the beginning of a text.
+func cutMark(text string, cut bool) string {
+	if cut {
+		return "(cut) " + text
+	}
+	return text
+}
+
+func (o *output) row(stored, tool, status, took, input, output string) {
+	line := ""
+	for _, column := range []struct {
+		text  string
+		width int
+	}{{stored, timeColumn}, {tool, toolColumn}, {status, statusColumn}, {took, tookColumn}, {input, inputColumn}, {output, outputColumn}} {
+		line += screen.Pad(screen.Cut(column.text, column.width), column.width+gap)
+	}
+	fmt.Fprintln(o, strings.TrimRight(line, " "))
+}
+
+func (o *output) counted(n int) {
+	switch n {
+	case 0:
+		fmt.Fprint(o, "No receipt. That does not mean that no tool was run.\n\n")
+	case 1:
+		fmt.Fprint(o, "\n1 receipt.\n\n")
+	default:
+		fmt.Fprintf(o, "\n%d receipts.\n\n", n)
+	}
+}
+
+// trail shows what belongs to a request as a tree. Each link says what evidence
+// there is for it.
+func (o *output) trail(t *hermesx.Trail) {
+	o.heading("WHAT BELONGS TO A REQUEST")
+	fmt.Fprintln(o, receipt.Printable(t.RequestID))
+	o.branch("├─ ", "audit log", t.Request, map[hermesx.Link]string{
+		hermesx.LinkRecorded:       "the request is logged",
+		hermesx.LinkPartlyRecorded: "the request is logged, and the log could not be read to its end",
+		hermesx.LinkAbsent:         "the request is not in the log, or not in that part of it",
+		hermesx.LinkUnknown:        "the log could not be read to its end, and what was read does not have the request",
+	})
+	for _, entry := range t.Entries {
+		o.leaf("│  ", fmt.Sprintf("%s  %s  %d  %v", entry.CreatedAt.Format(time.RFC3339), receipt.Printable(entry.Action), entry.StatusCode, entry.Latency))
+	}
+	session := "none is known"
+	if t.SessionID != "" {
+		session = receipt.Printable(t.SessionID)
+	}
+	o.branch("└─ ", "session "+session, t.Session, map[hermesx.Link]string{
+		hermesx.LinkRecorded:       "the log names it",
+		hermesx.LinkPartlyRecorded: "some of the entries name it",
+		hermesx.LinkContradicted:   "the log names another one, or several",
+		hermesx.LinkAbsent:         "the log names none: that the request was for it is the caller's word",
+		hermesx.LinkUnknown:        "the log could not be read to its end",
+	})
+	o.branch("   └─ ", "receipts", t.Execution, map[hermesx.Link]string{
+		hermesx.LinkRecorded:       "of the session, whichever request they were for",
+		hermesx.LinkPartlyRecorded: "of the session, and not all could be read",
+		hermesx.LinkAbsent:         "there is none, which does not mean that no tool was run",
+		hermesx.LinkUnknown:        "not all could be read",
+		hermesx.LinkNotAsked:       "there is no session to look for",
+	})
+	for _, execution := range t.Receipts {
+		text := fmt.Sprintf("%s  %s", receipt.Printable(execution.ToolName), receipt.Printable(string(execution.Status)))
+		if execution.IdempotencyID != "" {
+			text += "  key " + receipt.Printable(execution.IdempotencyID)
+		}
+		o.leaf("      ", text)
+	}
+	o.branch("      └─ ", "traces", t.Telemetry, map[hermesx.Link]string{
+		hermesx.LinkRecorded:       "every receipt names one",
+		hermesx.LinkPartlyRecorded: "some of the receipts name one",
+		hermesx.LinkAbsent:         "no receipt names one",
+		hermesx.LinkUnknown:        "not all receipts could be read",
+		hermesx.LinkNotAsked:       "there are no receipts to go by",
+	})
+	for _, trace := range t.Traces {
+		var tools []string
+		for _, execution := range trace.Receipts {
+			tools = append(tools, receipt.Printable(execution.ToolName))
+		}
+		o.leaf("         ", receipt.Printable(trace.ID)+"  "+strings.Join(tools, ", "))
+	}
+	fmt.Fprintln(o)
+}
+
+// branch writes a link: what it leads to, and what the records have of it.
+func (o *output) branch(branch, what string, link hermesx.Link, words map[hermesx.Link]string) {
+	text := what + ": " + strings.ReplaceAll(string(link), "_", " ")
+	if says := words[link]; says != "" {
+		text += ", " + says
+	}
+	for _, line := range screen.Wrap(text, screen.Columns-screen.Width(branch)) {
+		fmt.Fprintln(o, branch+line)
+		branch = strings.NewReplacer("├─", "│ ", "└─", "  ").Replace(branch)
+	}
+}
+
+func (o *output) leaf(indent, text string) {
+	fmt.Fprintln(o, indent+"- "+screen.Cut(text, screen.Columns-screen.Width(indent)-2))
+}
