@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -163,14 +164,79 @@ func TestAllReceiptsOfAListThatRunsAway(t *testing.T) {
 func TestAllReceiptsOfAnAbsurdCount(t *testing.T) {
 	t.Parallel()
 	for _, total := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt / 2, math.MaxInt32} {
+		first := 0 // requests of the first pass
 		w := &wire{answer: func(r *http.Request) (*http.Response, error) {
 			limit, offset := asked(r)
+			if limit == 3 {
+				first++
+			}
 			return respond(200, page(total, min(offset, 9), min(offset+limit, 9))), nil
 		}}
 		receipts, err := collect(newClient(t, w).AllReceipts(t.Context(), hermesx.ReceiptQuery{Limit: 3}))
-		if !errors.Is(err, hermesx.ErrIncomplete) || len(idsOf(t, receipts)) != 9 || len(w.sent()) > 30 {
-			t.Errorf("%d: %d receipts, %d requests, %v", total, len(receipts), len(w.sent()), err)
+		if !errors.Is(err, hermesx.ErrIncomplete) || len(idsOf(t, receipts)) != 9 || first != 4 || len(w.sent()) > 30 {
+			t.Errorf("%d: %d receipts, %d requests, %d of them in the first pass, %v", total, len(receipts), len(w.sent()), first, err)
 		}
+	}
+}
+
+// One receipt that is stored meanwhile costs one page more.
+func TestAllReceiptsCatchesUp(t *testing.T) {
+	t.Parallel()
+	server, client := newServer(t)
+	store(server, 130, 1)
+	requests := 0
+	server.Before(func(*http.Request) {
+		if requests++; requests == 3 {
+			server.Store(hermestest.Receipt{ID: "new"})
+		}
+	})
+	receipts, err := collect(client.AllReceipts(t.Context(), hermesx.ReceiptQuery{Limit: 7}))
+	if ids := idsOf(t, receipts); err != nil || len(ids) != 131 || !slices.Contains(ids, "new") || requests != 19+1 {
+		t.Errorf("%d receipts, %d requests, %v", len(receipts), requests, err)
+	}
+}
+
+// Rows that go away while the list is read leave a gap that is not hidden by a
+// smaller count.
+func TestAllReceiptsOfAListThatShrinks(t *testing.T) {
+	t.Parallel()
+	w := &wire{}
+	w.answer = func(r *http.Request) (*http.Response, error) {
+		limit, offset := asked(r)
+		total := 10
+		if len(w.sent()) > 1 {
+			total = 5
+		}
+		return respond(200, page(total, min(offset, total), min(offset+limit, total))), nil
+	}
+	receipts, err := collect(newClient(t, w).AllReceipts(t.Context(), hermesx.ReceiptQuery{Limit: 3}))
+	if !errors.Is(err, hermesx.ErrIncomplete) || len(idsOf(t, receipts)) != 5 {
+		t.Errorf("%d receipts, %v", len(receipts), err)
+	}
+}
+
+// A sequence may be ranged over more than once, and by several at once: each
+// time it starts over, from what there is then.
+func TestSequencesStartOver(t *testing.T) {
+	t.Parallel()
+	server, client := newServer(t)
+	store(server, 20, 1)
+	receipts := client.AllReceipts(t.Context(), hermesx.ReceiptQuery{Limit: 7})
+	entries := client.AllAuditLogs(t.Context(), hermesx.AuditQuery{Action: "POST /v1/agent/chat", Limit: 7})
+	for round := range 3 {
+		server.Chat(hermestest.Chat{})
+		var readers sync.WaitGroup
+		for range 4 {
+			readers.Go(func() {
+				if all, err := collect(receipts); err != nil || len(all) != 20 {
+					t.Errorf("%d receipts, %v", len(all), err)
+				}
+				if all, err := collect(entries); err != nil || len(all) != round+1 {
+					t.Errorf("%d entries, %v", len(all), err)
+				}
+			})
+		}
+		readers.Wait()
 	}
 }
 
@@ -371,6 +437,20 @@ func TestAllAuditLogsOfAWindow(t *testing.T) {
 	none, err := collect(client.AllAuditLogs(t.Context(), hermesx.AuditQuery{Action: "NOPE"}))
 	if err != nil || len(none) != 0 {
 		t.Errorf("%d entries, %v", len(none), err)
+	}
+}
+
+// The list ends after the newest entry of the first page, wherever that stands.
+func TestAllAuditLogsEndsAfterTheNewest(t *testing.T) {
+	t.Parallel()
+	w := &wire{answer: always(200, `{"audit_logs":[`+
+		`{"id":1,"tenant_id":"t","action":"a","created_at":"2026-05-24T04:00:00Z"},`+
+		`{"id":2,"tenant_id":"t","action":"a","created_at":"2026-05-24T12:00:00.5+08:00"}],"limit":2,"offset":0,"total":3}`)}
+	_, _ = collect(newClient(t, w).AllAuditLogs(t.Context(), hermesx.AuditQuery{Limit: 2}))
+	for i, target := range w.sent() {
+		if has := strings.Contains(target, "to=2026-05-24T04%3A00%3A00.500001Z"); has != (i > 0) {
+			t.Errorf("request %d: %s", i, target)
+		}
 	}
 }
 

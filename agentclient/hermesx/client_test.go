@@ -119,6 +119,10 @@ func TestBadArguments(t *testing.T) {
 			_, err := client.Correlate(ctx, hermesx.Correlation{RequestID: "r", From: noon, To: noon.Add(-1)})
 			return err
 		},
+		"trail of a session, backwards": func() error {
+			_, err := client.Correlate(ctx, hermesx.Correlation{SessionID: "s", From: noon, To: noon.Add(-1)})
+			return err
+		},
 		"trail of a bad session": func() error {
 			_, err := client.Correlate(ctx, hermesx.Correlation{RequestID: "r", SessionID: "\xff"})
 			return err
@@ -521,10 +525,9 @@ func TestContextEndsEveryWait(t *testing.T) {
 
 // source is a token source with all that a source may have.
 type source struct {
-	mu     sync.Mutex
-	key    string
-	fresh  string
-	broken error
+	mu              sync.Mutex
+	key, fresh      string
+	broken, refused error
 }
 
 func (s *source) Token() (*oauth2.Token, error) { return nil, errors.New("must not be asked") }
@@ -541,7 +544,7 @@ func (s *source) Refresh(_ context.Context, refused *oauth2.Token) (*oauth2.Toke
 	if refused.AccessToken == s.key {
 		s.key = s.fresh
 	}
-	return &oauth2.Token{AccessToken: s.key}, nil
+	return &oauth2.Token{AccessToken: s.key}, s.refused
 }
 
 // The key comes from its source before every request, and a refused one is
@@ -570,7 +573,13 @@ func TestKeyIsReplaced(t *testing.T) {
 	}
 	keys.broken = errors.New("vault: " + canary)
 	_, err := client.Receipts(t.Context(), hermesx.ReceiptQuery{})
-	if failure := failureOf(t, err); failure.Feedback.Code != feedback.CodeAgentAuthorizationUnavailable || failure.Feedback.Dispatch != feedback.DispatchNotDispatched || failure.StatusCode != 0 {
+	if failure := failureOf(t, err); failure.Feedback.Code != feedback.CodeAgentAuthorizationUnavailable || failure.Feedback.Dispatch != feedback.DispatchNotDispatched || failure.StatusCode != 0 || failure.RequestID != "" {
+		t.Errorf("%+v", failure)
+	}
+	// A key that cannot be replaced is the end, after the answer that refused it.
+	w := &wire{answer: always(401, "", "X-Request-Id", "theirs")}
+	_, err = newClientOf(t, &source{key: old, refused: errors.New("vault: " + canary)}, w).Receipts(t.Context(), hermesx.ReceiptQuery{})
+	if failure := failureOf(t, err); failure.Feedback.Code != feedback.CodeAgentAuthorizationUnavailable || failure.RequestID != "theirs" || len(w.sent()) != 1 {
 		t.Errorf("%+v", failure)
 	}
 }

@@ -144,7 +144,7 @@ func parseTime(text string) (t time.Time, ok bool) {
 	rest := text[len(shape):]
 	if fraction, isFraction := strings.CutPrefix(rest, "."); isFraction {
 		rest = strings.TrimLeft(fraction, "0123456789")
-		if digits := len(fraction) - len(rest); digits < 1 || digits > 9 {
+		if len(fraction)-len(rest) > 9 {
 			return t, false
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/bailinghub/bailinghub-go/agentclient/hermesx"
 	"github.com/bailinghub/bailinghub-go/feedback"
 )
@@ -178,6 +180,29 @@ func TestTimesAreWrittenAsTheyWere(t *testing.T) {
 		moved := receipt
 		moved.CreatedAt = receipt.CreatedAt.In(time.FixedZone("", 3600))
 		same(t, decoded(t, with("created_at", `"`+moved.CreatedAt.Format(time.RFC3339Nano)+`"`)), moved)
+	}
+}
+
+// An audit entry with all that a server can log, and with as little as it does.
+func TestAuditEntries(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]hermesx.AuditEntry{
+		`{"id":9007199254740993,"tenant_id":"t","user_id":"u","session_id":"s","action":"POST /v1/agent/chat","detail":"a=b","request_id":"r","status_code":500,"latency_ms":26,"source_ip":"127.0.0.1:1","error_code":"boom","user_agent":"probe/1.0","created_at":"2026-05-24T04:00:00.50Z"}`: {
+			ID: 9007199254740993, TenantID: "t", UserID: "u", SessionID: "s", Action: "POST /v1/agent/chat", Detail: "a=b", RequestID: "r", StatusCode: 500, Latency: 26 * time.Millisecond,
+			SourceIP: "127.0.0.1:1", ErrorCode: "boom", UserAgent: "probe/1.0", CreatedAt: time.Date(2026, 5, 24, 4, 0, 0, 500_000_000, time.UTC),
+		},
+		`{"id":1,"tenant_id":"t","action":"a","created_at":"2026-05-24T04:00:00Z"}`: {ID: 1, TenantID: "t", Action: "a", CreatedAt: time.Date(2026, 5, 24, 4, 0, 0, 0, time.UTC)},
+	} {
+		var got hermesx.AuditEntry
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(want, got, unexported); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if written, err := json.Marshal(got); err != nil || string(written) != body {
+			t.Errorf("%v\n%s\n%s", err, body, written)
+		}
 	}
 }
 

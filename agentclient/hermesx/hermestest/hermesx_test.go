@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,6 +241,41 @@ func TestKeysAndOptions(t *testing.T) {
 	}
 	if log := h.AuditLog(""); log[len(log)-1].Detail != "[redacted:parse_error]" {
 		t.Errorf("%+v", log[len(log)-1])
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	var all sync.WaitGroup
+	for _, use := range []func(){
+		func() { h.RemoveKey(h.AddKey(hermestest.Key{}).Secret) },
+		func() { h.SetRateLimit("other", 1) },
+		func() { h.SetDatabaseDown(false) },
+		func() { h.Before(nil) },
+		func() { h.Store(hermestest.Receipt{}) },
+		func() { h.Log(hermestest.AuditEntry{}) },
+		func() { h.Chat(hermestest.Chat{Calls: []hermestest.Call{{Tool: "t", IdempotencyID: "k"}}}) },
+		func() { _, _, _ = h.Receipts(""), h.AuditLog(""), h.Requests() },
+		func() { _ = h.Runs() },
+		func() { get(t, client, "/v1/execution-receipts", key) },
+		func() { get(t, client, "/v1/audit-logs", key) },
+	} {
+		all.Go(func() {
+			for range 20 {
+				use()
+			}
+		})
+	}
+	all.Wait()
+	used := 0
+	for _, r := range h.Receipts("") {
+		if r.IdempotencyID == "k" {
+			used++
+		}
+	}
+	if used != 1 {
+		t.Errorf("%d receipts for one key", used)
 	}
 }
 

@@ -58,7 +58,7 @@ type Inspection struct {
 	dispatched bool          // a request was handed to the network
 	refreshes  int           // the forced ones that were asked for
 	next       *oauth2.Token // what that gave, for the repeat alone
-	requestID  string        // what the last answer calls its request, or else what was sent
+	requestID  string        // what the last answer calls its request, or else what was sent as that
 }
 
 // Begin starts the time limit; End ends it. A nil server is that of a client
@@ -70,7 +70,7 @@ func (s *Server) Begin(ctx context.Context, subject Subject) (*Inspection, error
 	case s == nil:
 		return nil, invalidFor(subject.InvocationID, "The client was not made by New.")
 	}
-	i := &Inspection{server: s, subject: subject, start: time.Now(), caller: ctx, retries: s.Settings.MaxRetries, requestID: subject.RequestID}
+	i := &Inspection{server: s, subject: subject, start: time.Now(), caller: ctx, retries: s.Settings.MaxRetries}
 	if s.Settings.Shared != nil { // whose owner keeps the time limit
 		i.ctx, i.cancel = ctx, func() {}
 	} else {
@@ -132,13 +132,20 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 			return (answer == nil || answer.Status != http.StatusOK) && i.answered(q.Step, answer).Repeated()
 		},
 		Retries: &i.retries,
-		Sending: func() { i.dispatched = true },
+		Sending: func() { i.dispatched, i.requestID = true, i.subject.RequestID },
 		Repeating: func(answer *boundary.Answer, wait time.Duration) {
 			again := feedback.NewError(i.answered(q.Step, answer))
 			boundary.LogRepeat(i.caller, i.server.Settings.Logger, i.subject.attr(), string(again.Feedback.Code), again.StatusCode, wait)
 		},
 	}
-	answer, err := i.server.Client.Do(i.ctx, request)
+	do := func() (*boundary.Answer, error) {
+		answer, err := i.server.Client.Do(i.ctx, request)
+		if err == nil {
+			i.requestID = answer.RequestID
+		}
+		return answer, err
+	}
+	answer, err := do()
 	for err == nil && answer.Status == http.StatusUnauthorized && i.refreshes < i.server.maxRefreshes() {
 		i.refreshes++
 		var can bool
@@ -146,13 +153,12 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 			break
 		}
 		if err == nil {
-			answer, err = i.server.Client.Do(i.ctx, request)
+			answer, err = do()
 		}
 	}
 	if err != nil {
 		return nil, i.passOn(q.Step, err)
 	}
-	i.requestID = answer.RequestID
 	if answer.Status != http.StatusOK {
 		return nil, i.Failure(i.answered(q.Step, answer))
 	}
