@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,9 +39,14 @@ func checkSafe(t *testing.T, output string) {
 	if strings.Contains(output, "synthetic-") {
 		t.Error("the output has a key")
 	}
+}
+
+// checkWidth checks that everything fits into a terminal and nothing is padded.
+func checkWidth(t *testing.T, output string, columns int) {
+	t.Helper()
 	for line := range strings.Lines(output) {
-		if line = strings.TrimSuffix(line, "\n"); screen.Width(line) > screen.Columns || strings.HasSuffix(line, " ") {
-			t.Errorf("too wide, or with spaces at the end: %q", line)
+		if line = strings.TrimSuffix(line, "\n"); screen.Width(line) > columns || strings.HasSuffix(line, " ") {
+			t.Errorf("wider than %d, or with spaces at the end: %q", columns, line)
 		}
 	}
 }
@@ -51,7 +58,25 @@ func TestPlay(t *testing.T) {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	checkSafe(t, stdout)
+	checkWidth(t, stdout, screen.Plain)
 	exampletest.Golden(t, "play.txt", stdout)
+}
+
+// In terminals of other widths.
+func TestPlayInATerminal(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{40, 55, 56, 100, 200} {
+		var stdout bytes.Buffer
+		out := &output{Writer: bufio.NewWriter(&stdout), columns: columns}
+		if err := errors.Join(play(t.Context(), out), out.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		checkSafe(t, stdout.String())
+		checkWidth(t, stdout.String(), columns)
+		if columns == 40 {
+			exampletest.Golden(t, "play-40.txt", stdout.String())
+		}
+	}
 }
 
 func TestHelp(t *testing.T) {
@@ -61,7 +86,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: status %d, stderr %q", flag, status, stderr)
 		}
 	}
-	checkSafe(t, help)
+	checkWidth(t, help, screen.Plain)
 }
 
 // running is a server, with its key in the environment.
@@ -84,11 +109,11 @@ func TestRunningServer(t *testing.T) {
 		args      []string
 		has, hasn []string
 	}{
-		"session":          {[]string{"--session", "sess_1"}, []string{`read\x1b[2J_f…`, "2 receipts."}, []string{"WHAT BELONGS"}},
+		"session":          {[]string{"--session", "sess_1"}, []string{`read\x1b[2J_file`, "2 receipts."}, []string{"WHAT BELONGS"}},
 		"request":          {[]string{"--request", "chat-1"}, []string{"audit log: recorded", "POST /v1/agent/chat  200", "session none is known: absent", "receipts: not asked"}, []string{"RECEIPTS OF"}},
 		"both":             {[]string{"--session", "sess_1", "--request", "chat-1"}, []string{"2 receipts.", "receipts: recorded", "traces: partly recorded"}, nil},
 		"no such session":  {[]string{"--session", "none"}, []string{"No receipt. That does not mean that no tool was run."}, nil},
-		"no such request":  {[]string{"--request", "none"}, []string{"audit log: absent, the request is not in the log, or not in that part of it"}, nil},
+		"no such request":  {[]string{"--request", "none"}, []string{"audit log: absent, the request is not in the log, or not in that part"}, nil},
 		"the last hour":    {[]string{"--request", "chat-1", "--last", "1h"}, []string{"audit log: recorded"}, nil},
 		"the last instant": {[]string{"--request", "chat-1", "--last", "1ns"}, []string{"audit log: absent"}, nil},
 	} {
@@ -97,6 +122,7 @@ func TestRunningServer(t *testing.T) {
 			t.Errorf("%s: status %d, stderr %q", name, status, stderr)
 		}
 		checkSafe(t, stdout)
+		checkWidth(t, stdout, screen.Plain)
 		for _, want := range test.has {
 			if !strings.Contains(stdout, want) {
 				t.Errorf("%s: %q is missing in\n%s", name, want, stdout)

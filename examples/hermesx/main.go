@@ -32,30 +32,37 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/hermesx"
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/feedback"
 )
 
-const help = `Hermesx shows execution receipts and what belongs to a request. It reads, and can do nothing else.
+const help = `Hermesx shows execution receipts and what belongs to a request. It reads, and
+can do nothing else.
 
-  hermesx                          have an agent use tools at a mock server, and show what it kept
+  hermesx                          have an agent use tools at a mock server, and
+                                   show what it kept
   hermesx --base-url URL --key-env NAME [--session ID] [--request ID]
                                    read a running server
 
   --base-url URL           the HermesX server
-  --key-env NAME           the environment variable that holds the API key; a key never stands on
-                           the command line
+  --key-env NAME           the environment variable that holds the API key; a
+                           key never stands on the command line
   --session ID             show the receipts of this session
-  --request ID             show what belongs to this request, by its X-Request-Id; with --session
-                           also the receipts of that session, because a server logs requests
-                           without one
-  --last DURATION          search for the request in this last part of the audit log only, such
-                           as 24h
-  --allow-insecure-http    let --base-url be plain http to another machine: the key can be read
-                           on the way
+  --request ID             show what belongs to this request, by its
+                           X-Request-Id; with --session also the receipts of
+                           that session, because a server logs requests without
+                           one
+  --last DURATION          search for the request in this last part of the audit
+                           log only, such as 24h
+  --allow-insecure-http    let --base-url be plain http to another machine: the
+                           key can be read on the way
   --timeout DURATION       the time limit of each page (15s)
   -h, --help               this
 
-Exit status: 0 all was read, 1 not all was, 2 the command line makes no sense. Ctrl-C stops it.
+Lines are as wide as the terminal, or as COLUMNS says; 80 columns elsewhere.
+
+Exit status: 0 all was read, 1 not all was, 2 the command line makes no sense.
+Ctrl-C stops it.
 `
 
 func main() {
@@ -89,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Complain(flags, stderr, mistake)
 	}
 
-	out := &output{Writer: bufio.NewWriter(stdout)}
+	out := &output{Writer: bufio.NewWriter(stdout), columns: screen.ColumnsOf(stdout)}
 	var err error
 	if given["base-url"] {
 		var client *hermesx.Client

@@ -14,20 +14,24 @@ import (
 
 // output shows receipts and trails. What comes from the server is made safe for
 // a terminal here.
-type output struct{ *bufio.Writer }
+type output struct {
+	*bufio.Writer
+	columns int // how wide to write
+}
 
-// The columns of the table.
+// The columns of the table; the tool's takes what the width leaves it.
 const (
-	timeColumn   = 20
-	toolColumn   = 14
-	statusColumn = 9
-	tookColumn   = 6
-	inputColumn  = 18
 	gap          = 2
-	outputColumn = screen.Columns - timeColumn - toolColumn - statusColumn - tookColumn - inputColumn - 5*gap
+	timeColumn   = len("2026-11-30T08:00:00Z")
+	statusColumn = 10
+	tookColumn   = 8
+	leastTool    = 12
+	mostTool     = 40
 )
 
-func (o *output) heading(text string) { fmt.Fprintf(o, "%s\n\n", text) }
+func (o *output) heading(text string) {
+	o.WriteString(screen.Paragraph("", "", text, o.columns) + "\n")
+}
 
 // receipts shows the receipts of a session as they come.
 func (o *output) receipts(ctx context.Context, client *hermesx.Client, session string) error {
@@ -39,35 +43,47 @@ func (o *output) receipts(ctx context.Context, client *hermesx.Client, session s
 			return err
 		}
 		if n++; n == 1 {
-			o.row("STORED", "TOOL", "STATUS", "TOOK", "INPUT", "OUTPUT")
+			o.row("STORED", "TOOL", "STATUS", "TOOK")
 		}
+		o.WriteByte('\n')
 		o.row(
 			execution.CreatedAt.Format(time.RFC3339),
 			receipt.Printable(execution.ToolName),
 			receipt.Printable(string(execution.Status)),
 			execution.Duration.String(),
-			cutMark(receipt.Printable(execution.Input), execution.InputTruncated()),
-			cutMark(receipt.Printable(execution.Output), execution.OutputTruncated()),
 		)
+		o.text("in", execution.Input, execution.InputTruncated())
+		o.text("out", execution.Output, execution.OutputTruncated())
 	}
 	o.counted(n)
 	return nil
 }
 
-// cutMark shows that the server kept only the beginning of a text.
-func cutMark(text string, cut bool) string {
-	if cut {
-		return "(cut) " + text
+// text shows the beginning of an input or an output, in one line.
+func (o *output) text(label, text string, cut bool) {
+	if text == "" {
+		return
 	}
-	return text
+	text = receipt.Printable(text)
+	if cut {
+		text = "(cut by the server) " + text
+	}
+	const labelColumns = 7
+	fmt.Fprintln(o, screen.Pad("  "+label, labelColumns)+screen.Cut(text, o.columns-labelColumns))
 }
 
-func (o *output) row(stored, tool, status, took, input, output string) {
+// row shows what stands in columns, or in lines where there is no room for them.
+func (o *output) row(stored, tool, status, took string) {
+	toolColumn := min(o.columns-timeColumn-statusColumn-tookColumn-3*gap, mostTool)
+	if toolColumn < leastTool {
+		o.WriteString(screen.Paragraph("", "", strings.Join([]string{stored, tool, status, took}, "  "), o.columns))
+		return
+	}
 	line := ""
 	for _, column := range []struct {
 		text  string
 		width int
-	}{{stored, timeColumn}, {tool, toolColumn}, {status, statusColumn}, {took, tookColumn}, {input, inputColumn}, {output, outputColumn}} {
+	}{{stored, timeColumn}, {tool, toolColumn}, {status, statusColumn}, {took, tookColumn}} {
 		line += screen.Pad(screen.Cut(column.text, column.width), column.width+gap)
 	}
 	fmt.Fprintln(o, strings.TrimRight(line, " "))
@@ -76,7 +92,7 @@ func (o *output) row(stored, tool, status, took, input, output string) {
 func (o *output) counted(n int) {
 	switch n {
 	case 0:
-		fmt.Fprint(o, "No receipt. That does not mean that no tool was run.\n\n")
+		o.heading("No receipt. That does not mean that no tool was run.")
 	case 1:
 		fmt.Fprint(o, "\n1 receipt.\n\n")
 	default:
@@ -88,7 +104,7 @@ func (o *output) counted(n int) {
 // there is for it.
 func (o *output) trail(t *hermesx.Trail) {
 	o.heading("WHAT BELONGS TO A REQUEST")
-	fmt.Fprintln(o, receipt.Printable(t.RequestID))
+	fmt.Fprintln(o, screen.Cut(receipt.Printable(t.RequestID), o.columns))
 	o.branch("├─ ", "audit log", t.Request, map[hermesx.Link]string{
 		hermesx.LinkRecorded:       "the request is logged",
 		hermesx.LinkPartlyRecorded: "the request is logged, and the log could not be read to its end",
@@ -146,12 +162,9 @@ func (o *output) branch(branch, what string, link hermesx.Link, words map[hermes
 	if says := words[link]; says != "" {
 		text += ", " + says
 	}
-	for _, line := range screen.Wrap(text, screen.Columns-screen.Width(branch)) {
-		fmt.Fprintln(o, branch+line)
-		branch = strings.NewReplacer("├─", "│ ", "└─", "  ").Replace(branch)
-	}
+	o.WriteString(screen.Paragraph(branch, strings.NewReplacer("├─", "│ ", "└─", "  ").Replace(branch), text, o.columns))
 }
 
 func (o *output) leaf(indent, text string) {
-	fmt.Fprintln(o, indent+"- "+screen.Cut(text, screen.Columns-screen.Width(indent)-2))
+	o.WriteString(screen.Paragraph(indent+"- ", indent+"  ", text, o.columns))
 }

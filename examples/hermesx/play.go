@@ -12,6 +12,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/hermesx"
 	"github.com/bailinghub/bailinghub-go/agentclient/hermesx/hermestest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 )
 
 const (
@@ -54,12 +55,13 @@ func play(ctx context.Context, out *output) error {
 		return err
 	}
 	before := server.Runs()
-	fmt.Fprintf(out, "An agent has used tools %d times at a mock server on 127.0.0.1. This is what the server kept.\n\n", len(executions))
+	out.heading(fmt.Sprintf("An agent has used tools %d times at a mock server on 127.0.0.1. This is what the server kept.", len(executions)))
 	if err := show(ctx, client, options{session: session, request: request}, out); err != nil {
 		return err
 	}
 	out.heading("READING RAN NOTHING")
-	fmt.Fprintf(out, "  tools run               %d before the reading, %d after\n", before, server.Runs())
-	fmt.Fprintf(out, "  calls with a used key   %d, given the first receipt's output\n", len(executions)-before)
+	const labelColumns = 26
+	out.WriteString(screen.Labelled("  tools run", labelColumns, fmt.Sprintf("%d before the reading, %d after", before, server.Runs()), out.columns))
+	out.WriteString(screen.Labelled("  calls with a used key", labelColumns, fmt.Sprintf("%d, given the first receipt's output", len(executions)-before), out.columns))
 	return nil
 }
