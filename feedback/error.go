@@ -61,8 +61,8 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireError{e.Feedback.wire(), e.StatusCode})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. RetryAfter and the causes are not
-// in it: what was kept is a report, not an error to act on.
+// UnmarshalJSON reads what MarshalJSON wrote. RetryAfter, RequestID and the
+// causes are not in it: what was kept is a report, not an error to act on.
 func (e *Error) UnmarshalJSON(data []byte) error {
 	var w wireError
 	if err := json.Unmarshal(data, &w); err != nil {
