@@ -89,7 +89,7 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	r = r.WithContext(limited) // a copy, for this attempt alone
 	r.Header = header
 	if r.Body == nil {
-		r.Body = unrepeatable{}
+		r.Body, r.TransferEncoding = unrepeatable{}, identity
 	}
 
 	if e.request.Sending != nil {
@@ -123,6 +123,10 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 // send a request without a body again by itself, on another connection, past
 // the checks and the count of this package. Nothing of it is on the wire.
 type unrepeatable struct{}
+
+// identity keeps net/http from looking into that body in a goroutine of its own
+// before it sends the request.
+var identity = []string{"identity"}
 
 func (unrepeatable) Read([]byte) (int, error) { return 0, io.EOF }
 func (unrepeatable) Close() error             { return nil }
