@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"syscall"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
@@ -43,9 +45,12 @@ func (e *Error) Error() string { return e.text }
 // Unwrap gives what errors.Is looks at.
 func (e *Error) Unwrap() []error { return e.causes }
 
-// fail makes an error; text goes on from "registry: ".
+// prefix begins the text of every error.
+const prefix = "registry: "
+
+// fail makes an error; text goes on from prefix.
 func fail(text string, causes ...error) error {
-	return &Error{text: "registry: " + text, causes: causes}
+	return &Error{text: prefix + text, causes: causes}
 }
 
 // invalid is the error of a bad argument; text names it and the rule.
@@ -53,6 +58,24 @@ func invalid(text string) error { return fail(text, feedback.CodeInvalidRequest)
 
 // damaged is the error of stored data that is not used.
 func damaged(text string) error { return fail("damaged: "+text, ErrDamaged) }
+
+// systemError is what the operating system had against doing. Of its error only
+// the number is told and shown: the rest repeats what doing says.
+func systemError(doing string, err error) error {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return fail(doing+": "+number.Error(), number)
+	}
+	return fail(doing + ": the system refused")
+}
+
+// missing turns the error of a folder that is gone just now into one for the
+// caller, and gives every other one as it is.
+func missing(err error, path string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return systemError("opening the folder "+path, syscall.ENOENT)
+	}
+	return err
+}
 
 // ended is the error of a context that ended during doing; nil while it has
 // not.

@@ -20,9 +20,9 @@ type keyLock struct {
 	users int
 }
 
-// lock waits for the lock of name until ctx ends. After an error there is
-// nothing to unlock.
-func (l *keyLocks) lock(ctx context.Context, name string) (unlock func(), err error) {
+// lock waits for the lock of name until ctx ends; ok is false then, and there
+// is nothing to unlock.
+func (l *keyLocks) lock(ctx context.Context, name string) (unlock func(), ok bool) {
 	l.mu.Lock()
 	lock := l.locks[name]
 	if lock == nil {
@@ -46,16 +46,16 @@ func (l *keyLocks) lock(ctx context.Context, name string) (unlock func(), err er
 	case lock.held <- struct{}{}:
 	case <-ctx.Done():
 		leave()
-		return nil, ended(ctx, "waiting for another update of "+name)
+		return nil, false
 	}
 	unlock = func() {
 		<-lock.held
 		leave()
 	}
 	// Where both were ready, select has chosen either.
-	if err := ended(ctx, "waiting for another update of "+name); err != nil {
+	if ctx.Err() != nil {
 		unlock()
-		return nil, err
+		return nil, false
 	}
-	return unlock, nil
+	return unlock, true
 }

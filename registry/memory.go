@@ -180,9 +180,9 @@ func (m *Memory) UpdateCredentials(ctx context.Context, key string, update func(
 	if update == nil {
 		return invalid("the update must not be nil")
 	}
-	unlock, err := m.updates.lock(ctx, key)
-	if err != nil {
-		return err
+	unlock, ok := m.updates.lock(ctx, key)
+	if !ok {
+		return ended(ctx, "waiting for another update of "+key)
 	}
 	defer unlock()
 

@@ -1,0 +1,351 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// ports are those of a machine that a test makes up. They wait for nothing, so
+// that they can be used in a bubble.
+type ports struct {
+	mu    sync.Mutex
+	taken map[int]bool
+	tries int
+	// fault is what listening fails with; nil for nothing.
+	fault error
+}
+
+func (p *ports) listen(port int) (io.Closer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tries++
+	fault := p.fault
+	if p.taken[port] {
+		fault = syscall.EADDRINUSE
+	}
+	if fault != nil {
+		return nil, &net.OpError{Op: "listen", Net: "tcp4", Err: os.NewSyscallError("bind", fault)}
+	}
+	if p.taken == nil {
+		p.taken = map[int]bool{}
+	}
+	p.taken[port] = true
+	return closer(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.taken, port)
+	}), nil
+}
+
+func (p *ports) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tries
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }
+
+// hold takes the lock of a name and fails the test where it cannot.
+func hold(t *testing.T, locks *registry.PortLocks, name string) (unlock func()) {
+	t.Helper()
+	unlock, err := locks.Lock(t.Context(), name)
+	if err != nil {
+		t.Fatalf("Lock(%s): %v", name, err)
+	}
+	return unlock
+}
+
+// collision gives two names of locks that have one port.
+func collision() (one, other string) {
+	seen := map[int]string{}
+	for i := 0; ; i++ {
+		name := fmt.Sprint("file:/registry/", i)
+		if before, found := seen[registry.PortOf(name)]; found {
+			return before, name
+		}
+		seen[registry.PortOf(name)] = name
+	}
+}
+
+// quiet reports whether the port of a lock is below those that the system gives
+// to connections, which would disturb a test.
+func quiet(name string) bool { return registry.PortOf(name) < 32768 }
+
+func TestPortOfALock(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../testdata/registry.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors struct {
+		LockPorts []struct {
+			Key  string
+			Port int
+		} `json:"lock_ports"`
+	}
+	if err := json.Unmarshal(data, &vectors); err != nil || len(vectors.LockPorts) == 0 {
+		t.Fatalf("no vectors: %v", err)
+	}
+	for _, vector := range vectors.LockPorts {
+		if got := registry.PortOf(vector.Key); got != vector.Port {
+			t.Errorf("the port of %s is %d, want %d", vector.Key, got, vector.Port)
+		}
+	}
+}
+
+// The lock is the port itself, for whoever looks at it from outside.
+func TestLockTakesItsPort(t *testing.T) {
+	t.Parallel()
+	locks := registry.NewPortLocks(nil)
+	name := "file:" + t.TempDir()
+	for !quiet(name) {
+		name += "x"
+	}
+	address := fmt.Sprint("127.0.0.1:", registry.PortOf(name))
+	unlock := hold(t, locks, name)
+	if foreign, err := net.Listen("tcp", address); !errors.Is(err, syscall.EADDRINUSE) {
+		_ = foreign.Close()
+		t.Errorf("listening on the port of a lock that is held: %v, want EADDRINUSE", err)
+	}
+	unlock()
+	foreign, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatalf("listening on the port of a lock that is free: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
+	defer cancel()
+	if _, err := locks.Lock(ctx, name); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lock while a foreign program has the port: %v", err)
+	}
+	if err := foreign.Close(); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, locks, name)()
+}
+
+func TestLockGivesUp(t *testing.T) {
+	t.Parallel()
+	const name = "file:/registry/a"
+	where := []string{name, fmt.Sprintf("port %d of 127.0.0.1", registry.PortOf(name))}
+	for _, test := range []struct {
+		how     string
+		context func(context.Context) (context.Context, context.CancelFunc)
+		after   time.Duration
+		matches error
+		says    string
+	}{
+		{"after 20 s", context.WithCancel, 20 * time.Second, nil, "was not free within 20s"},
+		{"at the deadline", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 7*time.Second)
+		}, 7 * time.Second, context.DeadlineExceeded, "deadline passed"},
+		{"when cancelled", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		}, time.Second, context.Canceled, "cancelled"},
+	} {
+		for _, waits := range []string{"for another process", "for this process"} {
+			t.Run(test.how+" "+waits, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var machine ports
+					here, there := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+					holder := there
+					if waits == "for this process" {
+						holder = here
+					}
+					unlock := hold(t, holder, name)
+					before, start := machine.count(), time.Now()
+					ctx, cancel := test.context(t.Context())
+					defer cancel()
+					_, err := here.Lock(ctx, name)
+					if took := time.Since(start); took != test.after {
+						t.Errorf("it gave up after %v, want %v", took, test.after)
+					}
+					wants := before
+					if holder == there {
+						wants += int(test.after / (50 * time.Millisecond))
+					}
+					// At the end the timer and the limit are due at once.
+					if tries := machine.count(); tries < wants || tries > wants+1 {
+						t.Errorf("the port was tried %d times, want %d", tries-before, wants-before)
+					}
+					if _, safe := errors.AsType[*registry.Error](err); !safe || test.matches != nil && !errors.Is(err, test.matches) {
+						t.Errorf("error %v, want a *registry.Error that matches %v", err, test.matches)
+					}
+					if test.matches == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+						t.Errorf("error %v matches that of a context, which has not ended", err)
+					}
+					for _, part := range append(where, test.says) {
+						if !strings.Contains(err.Error(), part) {
+							t.Errorf("error %q does not say %q", err, part)
+						}
+					}
+					unlock()
+					hold(t, here, name)()
+				})
+			})
+		}
+	}
+}
+
+func TestLockDoesNotBeginWithAnEndedContext(t *testing.T) {
+	t.Parallel()
+	var machine ports
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	locks := registry.NewPortLocks(machine.listen)
+	for range 100 {
+		if _, err := locks.Lock(ctx, "file:a"); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Lock: %v, want that the context was cancelled", err)
+		}
+	}
+	if machine.count() != 0 {
+		t.Error("the port was tried")
+	}
+}
+
+// Only a port that is in use is worth waiting for.
+func TestLockReturnsOtherErrorsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []syscall.Errno{syscall.EMFILE, syscall.EACCES, syscall.EADDRNOTAVAIL} {
+		machine := ports{fault: fault}
+		locks := registry.NewPortLocks(machine.listen)
+		_, err := locks.Lock(t.Context(), "file:/registry/a")
+		if !errors.Is(err, fault) || machine.count() != 1 {
+			t.Errorf("Lock: %v after %d tries, want %v after one", err, machine.count(), fault)
+		}
+		want := fmt.Sprintf("registry: taking the lock file:/registry/a, port %d of 127.0.0.1: %v", registry.PortOf("file:/registry/a"), fault)
+		if err.Error() != want {
+			t.Errorf("error %q, want %q", err, want)
+		}
+		machine.fault = nil
+		hold(t, locks, "file:/registry/a")()
+	}
+}
+
+// A thousand that wait try the port no more often than one, and come through in
+// the order in which they came.
+func TestLockIsFairAndCheap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const name, waiters = "registry:/registry", 1000
+		var machine ports
+		here, there := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+		unlock := hold(t, there, name)
+		before := machine.count()
+		var order []int
+		var group sync.WaitGroup
+		for i := range waiters {
+			group.Go(func() {
+				unlock, err := here.Lock(t.Context(), name)
+				if err != nil {
+					t.Errorf("Lock among many: %v", err)
+					return
+				}
+				order = append(order, i) // the race detector watches the lock
+				unlock()
+			})
+			synctest.Wait()
+		}
+		<-time.After(10*time.Second - time.Millisecond)
+		if tries := machine.count() - before; tries != 200 {
+			t.Errorf("%d that wait 10 s tried the port %d times, want 200", waiters, tries)
+		}
+		unlock()
+		group.Wait()
+		for i, got := range order {
+			if got != i {
+				t.Fatalf("waiter %d came through as number %d", got, i)
+			}
+		}
+		if len(order) != waiters {
+			t.Errorf("%d came through, want %d", len(order), waiters)
+		}
+	})
+}
+
+// A process that never stops wanting a lock leaves it to others now and then.
+func TestLockIsNotKeptFromOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const name = "registry:/registry"
+		var machine ports
+		busy, other := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for {
+					unlock, err := busy.Lock(ctx, name)
+					if err != nil {
+						return
+					}
+					<-time.After(10 * time.Millisecond)
+					unlock()
+				}
+			})
+		}
+		synctest.Wait()
+		for range 20 {
+			start := time.Now()
+			hold(t, other, name)()
+			if took := time.Since(start); took > 1500*time.Millisecond {
+				t.Errorf("the other process waited %v", took)
+			}
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
+// Two names can have one port. Processes wait for each other then; within one,
+// which has the port for both, nobody does.
+func TestTwoLocksOfOnePort(t *testing.T) {
+	t.Parallel()
+	one, other := collision()
+	synctest.Test(t, func(t *testing.T) {
+		var machine ports
+		here, there := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+		unlockOne := hold(t, here, one)
+		unlockOther := hold(t, here, other)
+		for _, unlock := range []func(){unlockOne, unlockOther} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := there.Lock(ctx, other)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Lock of a port that is held under another name: %v", err)
+			}
+			cancel()
+			unlock()
+		}
+		unlock := hold(t, there, other)
+		var group sync.WaitGroup
+		for _, name := range []string{one, other, one, other} {
+			group.Go(func() {
+				if unlock, err := here.Lock(t.Context(), name); err != nil {
+					t.Errorf("Lock: %v", err)
+				} else {
+					unlock()
+				}
+			})
+		}
+		synctest.Wait()
+		unlock()
+		group.Wait()
+	})
+}
