@@ -70,25 +70,35 @@ func EncodeCredentials(credentials Credentials) ([]byte, error) {
 // Whether the credentials are those of a connection is for the caller to
 // check: see [Connection.Check].
 func DecodeCredentials(data []byte) (Credentials, error) {
+	c, flaw := decodeCredentials(data)
+	if flaw != "" {
+		return Credentials{}, damaged("the text of the credentials " + flaw)
+	}
+	return c, nil
+}
+
+// decodeCredentials does what DecodeCredentials does. A flaw that is not ""
+// goes on from the name of the text.
+func decodeCredentials(data []byte) (c Credentials, flaw string) {
 	if len(data) > MaxCredentialsSize {
-		return Credentials{}, damaged("the credentials are larger than 64 KiB")
+		return Credentials{}, "is larger than 64 KiB"
 	}
 	var file credentialsFile
 	if err := strictjson.Unmarshal(data, &file, strictjson.RefuseUnknown); err != nil {
-		return Credentials{}, damaged("the text of the credentials " + err.Error())
+		return Credentials{}, err.Error()
 	}
 	if file.SchemaVersion == nil || *file.SchemaVersion != 1 {
-		return Credentials{}, damaged("the schema version of the credentials is not 1")
+		return Credentials{}, "has a schema version that is not 1"
 	}
 	for _, text := range [...]*string{
 		file.BaseURL, file.ClientAppID, file.Route, file.SessionID,
 		file.AccessToken, file.RefreshToken, file.AccessExpiresAt, file.RefreshExpiresAt,
 	} {
 		if text == nil {
-			return Credentials{}, damaged("the credentials lack a member")
+			return Credentials{}, "lacks a member"
 		}
 	}
-	c := Credentials{
+	c = Credentials{
 		HubURL:       *file.BaseURL,
 		ClientAppID:  *file.ClientAppID,
 		Workspace:    *file.Route,
@@ -100,16 +110,16 @@ func DecodeCredentials(data []byte) (Credentials, error) {
 	c.AccessExpiresAt, accessOK = parseTime(*file.AccessExpiresAt)
 	c.RefreshExpiresAt, refreshOK = parseTime(*file.RefreshExpiresAt)
 	if !accessOK || !refreshOK {
-		return Credentials{}, damaged("an expiry of the credentials is not a time of RFC 3339")
+		return Credentials{}, "has an expiry that is not a time of RFC 3339"
 	}
-	c, flaw := c.normal()
-	if flaw != "" {
-		return Credentials{}, damaged(flaw)
+	c, flaw = c.normal()
+	switch {
+	case flaw != "":
+		return Credentials{}, "has a flaw: " + flaw
+	case c.HubURL != *file.BaseURL:
+		return Credentials{}, "has a Hub URL that is not in normal form"
 	}
-	if c.HubURL != *file.BaseURL {
-		return Credentials{}, damaged("the Hub URL of the credentials is not in normal form")
-	}
-	return c, nil
+	return c, ""
 }
 
 // parseTime reads RFC 3339 to the letter. The time package also takes a comma,

@@ -98,7 +98,7 @@ func ExampleDecodeCredentials() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, registry.ErrDamaged))
 	// Output:
-	// registry: damaged: the credentials lack a member
+	// registry: damaged: the text of the credentials lacks a member
 	// true
 }
 

@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 	"io"
+	"sync/atomic"
+	"time"
 )
 
 // PortLocks are the locks of one process.
@@ -19,3 +21,35 @@ func (l *PortLocks) Lock(ctx context.Context, name string) (unlock func(), err e
 
 // PortOf gives the port of a lock.
 func PortOf(name string) int { return portOf(name) }
+
+// SetClock gives the folder another clock than the system's.
+func (d *Dir) SetClock(now func() time.Time) { d.now = now }
+
+// SetStep has step called before each step that changes something on the disk.
+func (d *Dir) SetStep(step func(step string) error) { d.step = step }
+
+// SetListen gives the folder ports that a test makes up.
+func (d *Dir) SetListen(listen func(port int) (io.Closer, error)) { d.locks.listen = listen }
+
+// Reads counts how often a file was opened and parsed.
+type Reads struct{ Opened, Parsed atomic.Int64 }
+
+// CountBook counts the reads of the connections.
+func (d *Dir) CountBook() *Reads { return count(&d.file) }
+
+// CountLogin counts the reads of a login.
+func (d *Dir) CountLogin(key string) *Reads { return count(d.vault.(*loginFiles).file(key)) }
+
+func count[T any](w *watched[T]) *Reads {
+	var reads Reads
+	open, parse := w.open, w.parse
+	w.open = func() (*folder, error) {
+		reads.Opened.Add(1)
+		return open()
+	}
+	w.parse = func(data []byte) (T, string) {
+		reads.Parsed.Add(1)
+		return parse(data)
+	}
+	return &reads
+}

@@ -1,0 +1,436 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// bookName is the name of the file with the connections.
+const bookName = "agent-connections.json"
+
+// Dir is a registry on disk: a folder with a file of connections and a
+// credential file for each login, shared with every other process that opens
+// it, those of the TypeScript SDK of the Hub too. Either side reads and writes
+// what the other wrote, and takes the same locks.
+//
+// # Files
+//
+// The folder and its subfolder have mode 0700, the files 0600, and all of them
+// belong to the user who runs the program. A link may lead to the folder;
+// inside of it there is none. A file that is anything else, or whose content is
+// not what a registry writes, is refused with an error that names it and
+// matches [ErrDamaged]. It is never repaired and never written over; only a new
+// login or its deletion replaces a credential file of the user's own that is
+// damaged. A folder that is not there is an empty registry and is made with the
+// first write.
+//
+// Reading costs a look at the files: they are not read again while they are
+// unchanged. Any change, by whomever, shows in the next call.
+//
+// # Locks
+//
+// Processes exclude each other by listening on a port of 127.0.0.1 that is
+// computed from the path: for every change of the registry, and for every
+// update of a login. It is waited for up to 20 seconds or until the context
+// ends; the error names the lock and its port, because another program may
+// have the port. The locks of a process are free when it ends, however it ends.
+//
+// So every process must open the folder by the same path, links in it included,
+// and containers that share a folder must share the loopback interface too:
+// else the lock does not hold, and two of them can refresh one session at once,
+// which ends it.
+//
+// # Saving
+//
+// A file is written under a temporary name, synced and renamed, and the folder
+// is synced: it is whole after a crash at any moment. What a crash leaves of
+// temporary files is deleted with a later change. For an update, file and
+// room are there before it is run, so that a full disk shows before a refresh
+// token is used up.
+//
+// A Dir keeps nothing open. It is safe for concurrent use and must not be
+// copied. Errors of its methods match feedback.CodeInvalidRequest where an
+// argument is wrong, the error of the context where that has ended, and that of
+// the operating system where it had one.
+type Dir struct {
+	path  string
+	file  watched[*book]
+	vault vault
+	locks portLocks
+	now   func() time.Time
+	step  steps
+}
+
+var _ Store = (*Dir)(nil)
+
+// DirOption says more about a folder that is opened.
+type DirOption func(*dirSettings) error
+
+type dirSettings struct{ consent bool }
+
+// AllowPlainCredentials is the consent of the host, and of the person it works
+// for, to logins in files that whoever becomes this user can read. Without it
+// the connections of a folder can be read and changed, and logins deleted, but
+// not read or saved.
+func AllowPlainCredentials() DirOption {
+	return func(s *dirSettings) error {
+		s.consent = true
+		return nil
+	}
+}
+
+// OpenDir gives the registry in a folder; see [DefaultDir] for where it mostly
+// is. A relative path is taken from the working directory of this moment. The
+// folder is not looked at before it is used.
+//
+// On macOS, where logins are kept in Keychain, those are refused, with or
+// without [AllowPlainCredentials]. On Windows OpenDir is an error.
+func OpenDir(path string, options ...DirOption) (*Dir, error) {
+	var settings dirSettings
+	for _, option := range options {
+		if option == nil {
+			return nil, invalid("an option must not be nil")
+		}
+		if err := option(&settings); err != nil {
+			return nil, err
+		}
+	}
+	if path == "" || strings.ContainsRune(path, 0) {
+		return nil, invalid("the path of the folder must not be empty or contain a zero byte")
+	}
+	path, err := absolute(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{path: path, now: time.Now}
+	d.file = watched[*book]{
+		dir:   path,
+		path:  filepath.Join(path, bookName),
+		limit: maxBookSize,
+		open:  d.open,
+		links: followLink,
+		parse: decodeBook,
+		now:   d.clock,
+	}
+	if d.vault, err = newVault(d, settings); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Dir) clock() time.Time { return d.now() }
+
+func (d *Dir) open() (*folder, error) { return openFolder(d.path, d.before) }
+
+func (d *Dir) before(step string) error { return d.step.before(step) }
+
+// Register does what [Memory.Register] does. The registry must also fit in
+// 256 KiB.
+func (d *Dir) Register(ctx context.Context, descriptor Descriptor, options ...RegisterOption) (entry Connection, err error) {
+	const doing = "registering a connection"
+	if err := ready(ctx, doing); err != nil {
+		return Connection{}, err
+	}
+	r, err := newRegistration(descriptor, options)
+	if err != nil {
+		return Connection{}, err
+	}
+	err = d.change(ctx, func(b *book) (changed bool, err error) {
+		entry, changed, err = b.register(r, d.now())
+		return changed, err
+	}, nothing)
+	if err != nil {
+		return Connection{}, err
+	}
+	return entry, nil
+}
+
+// List does what [Memory.List] does.
+func (d *Dir) List(ctx context.Context) ([]Connection, error) {
+	if err := ready(ctx, "listing connections"); err != nil {
+		return nil, err
+	}
+	b, err := d.book()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(b.connections), nil
+}
+
+// Remove does what [Memory.Remove] does. The login goes first: should the
+// process end in between, the connection is there without one.
+func (d *Dir) Remove(ctx context.Context, key string) error {
+	if err := d.check(ctx, "removing a connection", key); err != nil {
+		return err
+	}
+	return d.change(ctx, func(b *book) (bool, error) {
+		return true, b.remove(key)
+	}, func() error { return d.vault.erase(key) })
+}
+
+// SaveCredentials does what [Memory.SaveCredentials] does. A credential file
+// that is damaged is replaced; what is no plain file of the user's is left
+// alone.
+func (d *Dir) SaveCredentials(ctx context.Context, key string, credentials Credentials) error {
+	if err := d.check(ctx, "saving credentials", key); err != nil {
+		return err
+	}
+	return d.locked(ctx, func() error {
+		entry, err := d.find(key)
+		if err != nil {
+			return err
+		}
+		normal, err := entry.accept(credentials)
+		if err != nil {
+			return err
+		}
+		return d.vault.write(entry, normal)
+	})
+}
+
+// DeleteCredentials does what [Memory.DeleteCredentials] does. What is no plain
+// file of the user's is left alone.
+func (d *Dir) DeleteCredentials(ctx context.Context, key string) error {
+	if err := d.check(ctx, "deleting credentials", key); err != nil {
+		return err
+	}
+	return d.locked(ctx, func() error {
+		if _, err := d.find(key); err != nil {
+			return err
+		}
+		return d.vault.erase(key)
+	})
+}
+
+// SetCurrent does what [Memory.SetCurrent] does.
+func (d *Dir) SetCurrent(ctx context.Context, key string) error {
+	const doing = "changing the current connection"
+	if key == "" {
+		if err := ready(ctx, doing); err != nil {
+			return err
+		}
+	} else if err := d.check(ctx, doing, key); err != nil {
+		return err
+	}
+	return d.change(ctx, func(b *book) (bool, error) {
+		before := b.current
+		err := b.setCurrent(key)
+		return b.current != before, err
+	}, nothing)
+}
+
+// Current does what [Memory.Current] does.
+func (d *Dir) Current(ctx context.Context) (Connection, error) {
+	if err := ready(ctx, "reading the current connection"); err != nil {
+		return Connection{}, err
+	}
+	b, err := d.book()
+	if err != nil {
+		return Connection{}, err
+	}
+	return b.find(b.current)
+}
+
+// ByAlias does what [Memory.ByAlias] does.
+func (d *Dir) ByAlias(ctx context.Context, alias string) (Connection, error) {
+	if err := ready(ctx, "reading a connection"); err != nil {
+		return Connection{}, err
+	}
+	b, err := d.book()
+	if err != nil {
+		return Connection{}, err
+	}
+	return b.byAlias(alias)
+}
+
+// Connection implements [Store].
+func (d *Dir) Connection(ctx context.Context, key string) (Connection, error) {
+	if err := d.check(ctx, "reading a connection", key); err != nil {
+		return Connection{}, err
+	}
+	return d.find(key)
+}
+
+// Credentials implements [Store].
+func (d *Dir) Credentials(ctx context.Context, key string) (Credentials, error) {
+	if err := d.check(ctx, "reading credentials", key); err != nil {
+		return Credentials{}, err
+	}
+	entry, err := d.find(key)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return d.vault.read(entry)
+}
+
+// UpdateCredentials implements [Store]. Update runs in the goroutine of the
+// caller, and not before everything is ready to save what it returns. A change
+// of the registry inside update waits for the lock of its own.
+func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(context.Context, Credentials) (Credentials, error)) error {
+	if err := d.check(ctx, "updating credentials", key); err != nil {
+		return err
+	}
+	if update == nil {
+		return invalid("the update must not be nil")
+	}
+	// Where there is nothing to update, nobody waits.
+	entry, err := d.find(key)
+	if err != nil {
+		return err
+	}
+	if _, err := d.vault.read(entry); err != nil {
+		return err
+	}
+	unlock, err := d.locks.lock(ctx, "file:"+filepath.Join(d.path, loginFolder, loginFile(key)))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	if entry, err = d.find(key); err != nil {
+		return err
+	}
+	before, rotation, err := d.vault.begin(entry)
+	if err != nil {
+		return err
+	}
+	defer rotation.end()
+	after, err := update(ctx, before)
+	if err != nil {
+		return err
+	}
+	if after.Equal(before) {
+		return nil
+	}
+	entry, err = d.find(key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return ErrChanged
+	case err != nil:
+		return err
+	}
+	normal, err := entry.accept(after)
+	if err != nil {
+		return err
+	}
+	return rotation.save(normal)
+}
+
+// check refuses a context and a key that cannot be used.
+func (d *Dir) check(ctx context.Context, doing, key string) error {
+	if err := ready(ctx, doing); err != nil {
+		return err
+	}
+	return checkKey(key)
+}
+
+// book gives the registry as it is now. It is shared and must not be changed.
+func (d *Dir) book() (*book, error) {
+	b, err := d.file.get()
+	if errors.Is(err, fs.ErrNotExist) {
+		return &book{}, nil
+	}
+	return b, err
+}
+
+func (d *Dir) find(key string) (Connection, error) {
+	b, err := d.book()
+	if err != nil {
+		return Connection{}, err
+	}
+	return b.find(key)
+}
+
+// locked calls do under the lock of the registry.
+func (d *Dir) locked(ctx context.Context, do func() error) error {
+	unlock, err := d.locks.lock(ctx, "registry:"+d.file.path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return do()
+}
+
+// change changes the registry: edit is given a copy to change and says whether
+// there is anything to save; it may be called again. Last is called when
+// nothing is left to do but the rename.
+func (d *Dir) change(ctx context.Context, edit func(*book) (changed bool, err error), last func() error) error {
+	return d.locked(ctx, func() error {
+		for range readTries {
+			if err := d.tryChange(edit, last); !errors.Is(err, errAgain) {
+				return err
+			}
+		}
+		return fail("saving the registry: somebody without the lock changed " + d.file.path + " all the time")
+	})
+}
+
+func nothing() error { return nil }
+
+// errAgain says that the registry was changed by somebody who does not keep to
+// the lock.
+var errAgain = errors.New("the registry has changed meanwhile")
+
+func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() error) error {
+	b, was, err := d.read()
+	if err != nil {
+		return err
+	}
+	if changed, err := edit(b); err != nil || !changed {
+		return err
+	}
+	data, err := b.encode()
+	if err != nil {
+		return err
+	}
+	root, err := makeFolder(d.path, d.before)
+	if err != nil {
+		return missing(err, d.path)
+	}
+	defer root.close()
+	root.sweep()
+	draft, err := root.draft(bookName)
+	if err != nil {
+		return err
+	}
+	defer draft.discard()
+	if err := draft.fill(data); err != nil {
+		return err
+	}
+	if err := last(); err != nil {
+		return err
+	}
+	now, err := root.look(bookName)
+	switch {
+	case err != nil:
+		return err
+	case now != was || root.replaced(followLink):
+		return errAgain
+	}
+	return draft.replace()
+}
+
+// read gives a copy of the registry and the stamp of its file.
+func (d *Dir) read() (*book, stamp, error) {
+	root, err := d.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return &book{}, stamp{}, nil
+	}
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	defer root.close()
+	now, err := d.file.read(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &book{}, stamp{}, nil
+	}
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	return &book{connections: slices.Clone(now.value.connections), current: now.value.current}, now.file, nil
+}
