@@ -56,9 +56,6 @@ func (p *ports) count() int {
 	return p.tries
 }
 
-// listenAnywhere listens on a port that is free.
-func listenAnywhere() (io.Closer, error) { return net.Listen("tcp", "127.0.0.1:0") }
-
 type closer func()
 
 func (c closer) Close() error { c(); return nil }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package registry_test
 
 import (
@@ -6,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -44,7 +47,7 @@ func TestMain(m *testing.M) {
 // descriptors counts the open descriptors. Those that the runtime opens with
 // the first connection are open by then.
 func descriptors() int {
-	if warm, err := listenAnywhere(); err == nil {
+	if warm, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
 		_ = warm.Close()
 	}
 	names, err := os.ReadDir("/dev/fd")
@@ -65,10 +68,12 @@ type child struct {
 
 func start(t testing.TB, name string, args ...string) *child {
 	t.Helper()
-	return startWith(t, nil, name, args...)
+	c, err := startWith(t, nil, name, args...)
+	must(t, err)
+	return c
 }
 
-func startWith(t testing.TB, attr *syscall.SysProcAttr, name string, args ...string) *child {
+func startWith(t testing.TB, attr *syscall.SysProcAttr, name string, args ...string) (*child, error) {
 	t.Helper()
 	if children[name] == nil {
 		t.Fatalf("there is no child %q", name)
@@ -85,14 +90,16 @@ func startWith(t testing.TB, attr *syscall.SysProcAttr, name string, args ...str
 	output, err := c.cmd.StdoutPipe()
 	must(t, err)
 	c.output = bufio.NewScanner(output)
-	must(t, c.cmd.Start())
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
 	t.Cleanup(func() {
 		if !c.ended {
 			_ = c.cmd.Process.Kill()
 			_ = c.cmd.Wait()
 		}
 	})
-	return c
+	return c, nil
 }
 
 // line waits for the next line that the child writes, "" for its end.
@@ -180,36 +187,44 @@ func (c *child) stopped() {
 // children are what other processes do. They speak through their output; an
 // error is a failure.
 var children = map[string]func(args []string) error{
-	// operate PATH OPERATION [kill|stop STEP]: one change, in which the process
-	// ends or stops before the step of that number.
-	"operate": func(args []string) error {
-		d, err := registry.OpenDir(args[0], registry.AllowPlainCredentials())
-		if err != nil {
-			return err
-		}
-		if len(args) > 2 {
-			signal := map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP}[args[2]]
-			d.SetStep(atStep(args[3], func(string) error {
-				return raise(signal)
-			}))
-		}
-		err = operations[args[1]](d)
-		fmt.Println("changed:", errors.Is(err, registry.ErrChanged))
-		if errors.Is(err, registry.ErrChanged) {
-			return nil
-		}
+	"operate":               childThatOperates,
+	"hold":                  childThatHolds,
+	"umask":                 childWithUmask,
+	"read-only":             childWithoutLeave,
+	"full disk":             childOnFullDisk,
+	"read-only file system": childOnReadOnly,
+	"file size":             childWithFileLimit,
+	"descriptors":           childWithoutDescriptors,
+}
+
+// childThatOperates PATH OPERATION [kill|stop STEP] makes one change, in which
+// the process ends or stops before the step of that number.
+func childThatOperates(args []string) error {
+	d, err := registry.OpenDir(args[0], registry.AllowPlainCredentials())
+	if err != nil {
 		return err
-	},
-	// hold PATH: an update that does not end by itself.
-	"hold": func(args []string) error {
-		d, err := registry.OpenDir(args[0], registry.AllowPlainCredentials())
-		if err != nil {
-			return err
-		}
-		return d.UpdateCredentials(context.Background(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
-			return rotated(c), proceed("holding")
-		})
-	},
+	}
+	if len(args) > 2 {
+		signal := map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP}[args[2]]
+		d.SetStep(atStep(args[3], func(string) error { return raise(signal) }))
+	}
+	err = operations[args[1]](d)
+	fmt.Println("changed:", errors.Is(err, registry.ErrChanged))
+	if errors.Is(err, registry.ErrChanged) {
+		return nil
+	}
+	return err
+}
+
+// childThatHolds PATH makes an update that does not end by itself.
+func childThatHolds(args []string) error {
+	d, err := registry.OpenDir(args[0], registry.AllowPlainCredentials())
+	if err != nil {
+		return err
+	}
+	return d.UpdateCredentials(context.Background(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+		return rotated(c), proceed("holding")
+	})
 }
 
 // raise sends a signal to this process and does not return before it has come.
