@@ -53,3 +53,6 @@ func count[T any](w *watched[T]) *Reads {
 	}
 	return &reads
 }
+
+// Seal makes the folder one of a system that keeps logins elsewhere.
+func (d *Dir) Seal() { d.vault = sealed{keychain} }

@@ -189,6 +189,7 @@ func (c *child) stopped() {
 var children = map[string]func(args []string) error{
 	"operate":               childThatOperates,
 	"hold":                  childThatHolds,
+	"count":                 childThatCounts,
 	"umask":                 childWithUmask,
 	"read-only":             childWithoutLeave,
 	"full disk":             childOnFullDisk,
