@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -96,7 +97,7 @@ func TestDirAfterACrash(t *testing.T) {
 			drafts := false
 			for step := 1; ; step++ {
 				_, path := newDir(t)
-				if !start(t, "operate", path, operation, "kill", fmt.Sprint(step)).killed() {
+				if !childtest.Start(t, "operate", path, operation, "kill", fmt.Sprint(step)).Killed() {
 					if step < 3 {
 						t.Errorf("there are only %d steps", step-1)
 					}
@@ -257,8 +258,8 @@ func TestDirReservesEnough(t *testing.T) {
 func TestDirSweepsOnlyWhatIsAbandoned(t *testing.T) {
 	t.Parallel()
 	d, path := newDir(t)
-	holder := start(t, "hold", path)
-	holder.says("holding")
+	holder := childtest.Start(t, "hold", path)
+	holder.Says("holding")
 	held := leftovers(t, path)
 	if len(held) != 1 {
 		t.Fatalf("temporary files of the one that holds: %v", held)
@@ -290,8 +291,8 @@ func TestDirSweepsOnlyWhatIsAbandoned(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, left[name], want)
 		}
 	}
-	holder.goOn()
-	holder.done()
+	holder.GoOn()
+	holder.Done()
 	wantStored(t, path, rotated(credentials()))
 	if _, err := os.Lstat(held[0]); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the temporary file of the one that held is still there")
@@ -317,12 +318,12 @@ func TestDirWithAStoppedWriter(t *testing.T) {
 			t.Parallel()
 			for step := 1; ; step++ {
 				d, path := newDir(t)
-				writer := start(t, "operate", path, "rotate", "stop", fmt.Sprint(step))
+				writer := childtest.Start(t, "operate", path, "rotate", "stop", fmt.Sprint(step))
 				if step > 6 {
-					writer.done()
+					writer.Done()
 					break
 				}
-				writer.stopped()
+				writer.Stopped()
 				before := tree(t, path)
 				impatient, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
 				err := d.UpdateCredentials(impatient, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
@@ -335,13 +336,13 @@ func TestDirWithAStoppedWriter(t *testing.T) {
 					wantTree(t, path, before)
 				}
 				must(t, meanwhile.do(d))
-				must(t, writer.cmd.Process.Signal(syscall.SIGCONT))
+				must(t, writer.Process.Signal(syscall.SIGCONT))
 				if step == 6 {
-					writer.done()
+					writer.Done()
 					continue
 				}
-				said := writer.line()
-				writer.done()
+				said, _ := writer.Line()
+				writer.Done()
 				got := stateOf(t, path).login
 				switch {
 				case meanwhile.want == "" && (got == "rotated") == (said == "changed: false"):
@@ -428,8 +429,8 @@ func TestDirPutsBackWhatIsNewer(t *testing.T) {
 func TestDirWhileAnotherProcessHolds(t *testing.T) {
 	t.Parallel()
 	d, path := newDir(t)
-	holder := start(t, "hold", path)
-	holder.says("holding")
+	holder := childtest.Start(t, "hold", path)
+	holder.Says("holding")
 	impatient, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
 	defer cancel()
 	err := d.UpdateCredentials(impatient, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
@@ -444,8 +445,8 @@ func TestDirWhileAnotherProcessHolds(t *testing.T) {
 
 	entered := make(chan error, 1)
 	go func() { entered <- operations["rotate"](d) }()
-	must(t, holder.cmd.Process.Kill())
-	_ = holder.end()
+	must(t, holder.Process.Kill())
+	_, _ = holder.End()
 	if err := <-entered; err != nil {
 		t.Errorf("UpdateCredentials after the holder has died: %v", err)
 	}

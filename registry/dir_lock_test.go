@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -108,16 +109,16 @@ func TestDirWhoseLocksHaveOnePort(t *testing.T) {
 	path := collidingPath(t)
 	d, err := shopIn(path)
 	must(t, err)
-	holder := start(t, "hold", path)
-	holder.says("holding")
+	holder := childtest.Start(t, "hold", path)
+	holder.Says("holding")
 	impatient, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
 	defer cancel()
 	_, err = d.Register(impatient, other("orders"))
 	wantSafe(t, err, context.DeadlineExceeded, bookLock(path))
 	registered := make(chan error, 1)
 	go func() { registered <- operations["register"](d) }()
-	holder.goOn()
-	holder.done()
+	holder.GoOn()
+	holder.Done()
 	if err := promptly(t, func() error { return <-registered }); err != nil {
 		t.Errorf("Register after the update of another process: %v", err)
 	}
@@ -133,18 +134,18 @@ func TestDirBetweenProcesses(t *testing.T) {
 	zero := credentials()
 	zero.AccessToken = registry.NewSecret("0")
 	must(t, d.SaveCredentials(t.Context(), key, zero))
-	var counting []*child
+	var counting []*childtest.Child
 	for i := range processes {
-		counting = append(counting, start(t, "count", path, fmt.Sprint("process-", i)))
+		counting = append(counting, childtest.Start(t, "count", path, fmt.Sprint("process-", i)))
 	}
 	for _, c := range counting {
-		c.says("ready")
+		c.Says("ready")
 	}
 	for _, c := range counting {
-		c.goOn()
+		c.GoOn()
 	}
 	for _, c := range counting {
-		c.done()
+		c.Done()
 	}
 	login, err := d.Credentials(t.Context(), key)
 	must(t, err)
@@ -167,7 +168,7 @@ func childThatCounts(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := proceed("ready"); err != nil {
+	if err := childtest.Proceed("ready"); err != nil {
 		return err
 	}
 	ctx := context.Background()
