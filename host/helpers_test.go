@@ -16,10 +16,14 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	childtest.Run(children)
+	goleak.VerifyTestMain(m, goleak.Cleanup(childtest.Descriptors()))
+}
 
 const hubURL = "https://hub.example.com"
 

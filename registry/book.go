@@ -24,11 +24,20 @@ func (b *book) index(key string) (int, bool) {
 }
 
 func (b *book) find(key string) (Connection, error) {
+	entry, err := b.entry(key)
+	if err != nil {
+		return Connection{}, err
+	}
+	return *entry, nil
+}
+
+// entry gives what is in the book itself.
+func (b *book) entry(key string) (*Connection, error) {
 	i, found := b.index(key)
 	if !found {
-		return Connection{}, ErrNotFound
+		return nil, ErrNotFound
 	}
-	return b.connections[i], nil
+	return &b.connections[i], nil
 }
 
 func (b *book) byAlias(alias string) (Connection, error) {

@@ -49,13 +49,13 @@ func (c Connection) accept(credentials Credentials) (Credentials, error) {
 	if flaw != "" {
 		return Credentials{}, invalid(flaw)
 	}
-	if !c.owns(normal) {
+	if !c.owns(&normal) {
 		return Credentials{}, invalid("the Hub, client app and workspace of the credentials must be those of connection " + c.Key)
 	}
 	return normal, nil
 }
 
 // owns reports whether credentials in normal form are for this connection.
-func (c Connection) owns(credentials Credentials) bool {
+func (c *Connection) owns(credentials *Credentials) bool {
 	return credentials.HubURL == c.HubURL && credentials.ClientAppID == c.ClientAppID && credentials.Workspace == c.Workspace
 }

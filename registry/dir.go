@@ -181,7 +181,7 @@ func (d *Dir) SaveCredentials(ctx context.Context, key string, credentials Crede
 		return err
 	}
 	return d.locked(ctx, func() error {
-		entry, err := d.find(key)
+		entry, err := d.entry(key)
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (d *Dir) DeleteCredentials(ctx context.Context, key string) error {
 		return err
 	}
 	return d.locked(ctx, func() error {
-		if _, err := d.find(key); err != nil {
+		if _, err := d.entry(key); err != nil {
 			return err
 		}
 		return d.vault.erase(key)
@@ -253,7 +253,11 @@ func (d *Dir) Connection(ctx context.Context, key string) (Connection, error) {
 	if err := d.check(ctx, "reading a connection", key); err != nil {
 		return Connection{}, err
 	}
-	return d.find(key)
+	entry, err := d.entry(key)
+	if err != nil {
+		return Connection{}, err
+	}
+	return *entry, nil
 }
 
 // Credentials implements [Store].
@@ -261,11 +265,15 @@ func (d *Dir) Credentials(ctx context.Context, key string) (Credentials, error) 
 	if err := d.check(ctx, "reading credentials", key); err != nil {
 		return Credentials{}, err
 	}
-	entry, err := d.find(key)
+	entry, err := d.entry(key)
 	if err != nil {
 		return Credentials{}, err
 	}
-	return d.vault.read(entry)
+	credentials, err := d.vault.read(entry)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return *credentials, nil
 }
 
 // UpdateCredentials implements [Store]. Update runs in the goroutine of the
@@ -279,7 +287,7 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 		return invalid("the update must not be nil")
 	}
 	// Where there is nothing to update, nobody waits.
-	entry, err := d.find(key)
+	entry, err := d.entry(key)
 	if err != nil {
 		return err
 	}
@@ -292,7 +300,7 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 	}
 	defer unlock()
 
-	if entry, err = d.find(key); err != nil {
+	if entry, err = d.entry(key); err != nil {
 		return err
 	}
 	before, rotation, err := d.vault.begin(entry)
@@ -300,14 +308,14 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 		return err
 	}
 	defer rotation.end()
-	after, err := update(ctx, before)
+	after, err := update(ctx, *before)
 	if err != nil {
 		return err
 	}
-	if after.Equal(before) {
+	if after.Equal(*before) {
 		return nil
 	}
-	entry, err = d.find(key)
+	entry, err = d.entry(key)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return ErrChanged
@@ -338,12 +346,13 @@ func (d *Dir) book() (*book, error) {
 	return b, err
 }
 
-func (d *Dir) find(key string) (Connection, error) {
+// entry gives what is shared, too.
+func (d *Dir) entry(key string) (*Connection, error) {
 	b, err := d.book()
 	if err != nil {
-		return Connection{}, err
+		return nil, err
 	}
-	return b.find(key)
+	return b.entry(key)
 }
 
 // locked calls do under the lock of the registry.

@@ -24,29 +24,32 @@ type loginFiles struct {
 	step    steps
 
 	mu    sync.Mutex
-	files map[string]*watched[Credentials]
+	files map[string]*watched[*Credentials]
 
 	// saving orders the renames of this process.
 	saving sync.Mutex
 }
 
 // file gives the watched file of a key.
-func (v *loginFiles) file(key string) *watched[Credentials] {
+func (v *loginFiles) file(key string) *watched[*Credentials] {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	w := v.files[key]
 	if w == nil {
 		if v.files == nil || len(v.files) >= MaxConnections {
-			v.files = map[string]*watched[Credentials]{} // some are of connections that are gone
+			v.files = map[string]*watched[*Credentials]{} // some are of connections that are gone
 		}
-		w = &watched[Credentials]{
+		w = &watched[*Credentials]{
 			dir:   filepath.Join(v.root, loginFolder),
 			path:  filepath.Join(v.root, loginFolder, loginFile(key)),
 			limit: MaxCredentialsSize,
 			open:  v.open,
 			links: refuseLink,
-			parse: decodeCredentials,
-			now:   v.now,
+			parse: func(data []byte) (*Credentials, string) {
+				credentials, flaw := decodeCredentials(data)
+				return &credentials, flaw
+			},
+			now: v.now,
 		}
 		v.files[key] = w
 	}
@@ -78,30 +81,33 @@ func (v *loginFiles) openToChange(open func(root *folder, name string) (*folder,
 	return logins, err
 }
 
-func (v *loginFiles) read(connection Connection) (Credentials, error) {
+func (v *loginFiles) read(connection *Connection) (*Credentials, error) {
 	if !v.consent {
-		return Credentials{}, fail(noConsent)
+		return nil, fail(noConsent)
 	}
 	file := v.file(connection.Key)
 	credentials, err := file.get()
-	return ofConnection(connection, file.path, credentials, err)
-}
-
-// ofConnection gives what was read from a file where it is a login of the
-// connection, and says why not where it is none.
-func ofConnection(connection Connection, path string, credentials Credentials, err error) (Credentials, error) {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Credentials{}, ErrNotLoggedIn
-	case err != nil:
-		return Credentials{}, err
-	case !connection.owns(credentials):
-		return Credentials{}, damaged(path + " holds the login of another Hub, client app or workspace")
+	if err := ofConnection(connection, file.path, credentials, err); err != nil {
+		return nil, err
 	}
 	return credentials, nil
 }
 
-func (v *loginFiles) write(connection Connection, credentials Credentials) error {
+// ofConnection says why what was read from a file, if anything was, is no login
+// of the connection.
+func ofConnection(connection *Connection, path string, credentials *Credentials, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrNotLoggedIn
+	case err != nil:
+		return err
+	case !connection.owns(credentials):
+		return damaged(path + " holds the login of another Hub, client app or workspace")
+	}
+	return nil
+}
+
+func (v *loginFiles) write(connection *Connection, credentials Credentials) error {
 	if !v.consent {
 		return fail(noConsent)
 	}
@@ -141,14 +147,14 @@ func (v *loginFiles) erase(key string) error {
 	return logins.erase(loginFile(key))
 }
 
-func (v *loginFiles) begin(connection Connection) (Credentials, rotation, error) {
+func (v *loginFiles) begin(connection *Connection) (*Credentials, rotation, error) {
 	if !v.consent {
-		return Credentials{}, nil, fail(noConsent)
+		return nil, nil, fail(noConsent)
 	}
 	r := &fileRotation{vault: v, file: v.file(connection.Key), connection: connection}
 	if err := r.begin(); err != nil {
 		r.end()
-		return Credentials{}, nil, err
+		return nil, nil, err
 	}
 	return r.before, r, nil
 }
@@ -157,10 +163,10 @@ func (v *loginFiles) begin(connection Connection) (Credentials, rotation, error)
 // that it may have to hold.
 type fileRotation struct {
 	vault      *loginFiles
-	file       *watched[Credentials]
-	connection Connection
+	file       *watched[*Credentials]
+	connection *Connection
 
-	before Credentials
+	before *Credentials
 	logins *folder
 	draft  *draft
 	// spare is a descriptor kept back: comparing must not fail for want of one
@@ -176,15 +182,14 @@ func (r *fileRotation) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	var stored Credentials
 	now, err := r.file.read(r.logins)
 	if err == nil {
-		stored = now.value
+		r.before = now.value
 	}
-	if r.before, err = ofConnection(r.connection, r.file.path, stored, err); err != nil {
+	if err := ofConnection(r.connection, r.file.path, r.before, err); err != nil {
 		return err
 	}
-	data, err := EncodeCredentials(r.before)
+	data, err := EncodeCredentials(*r.before)
 	if err != nil {
 		return err
 	}
@@ -220,7 +225,7 @@ func (r *fileRotation) save(after Credentials) error {
 		return ErrChanged
 	case err != nil:
 		return err
-	case !now.value.Equal(r.before):
+	case !now.value.Equal(*r.before):
 		return ErrChanged
 	}
 	return r.draft.replaceIf(now.file)

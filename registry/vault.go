@@ -4,20 +4,20 @@ package registry
 // each; a keyring of the system would be another.
 //
 // Its methods are safe for concurrent use. Exclusion between updates is not
-// theirs.
+// theirs. What read and begin give is shared and must not be changed.
 type vault interface {
 	// read gives the login of a connection. Without one the error matches
 	// ErrNotLoggedIn.
-	read(Connection) (Credentials, error)
+	read(*Connection) (*Credentials, error)
 	// write makes valid credentials of a connection its login, in place of one
 	// that is there.
-	write(Connection, Credentials) error
+	write(*Connection, Credentials) error
 	// erase takes the login of a key away, where there is one.
 	erase(key string) error
 	// begin does what read does, past everything remembered, and makes ready
 	// what can be made ready of saving another login in its place. After it,
 	// end must be called.
-	begin(Connection) (Credentials, rotation, error)
+	begin(*Connection) (*Credentials, rotation, error)
 }
 
 // A rotation is a save that was made ready.
@@ -31,12 +31,10 @@ type rotation interface {
 // sealed is a vault that this package cannot open.
 type sealed struct{ reason string }
 
-func (v sealed) read(Connection) (Credentials, error) { return Credentials{}, fail(v.reason) }
-func (v sealed) write(Connection, Credentials) error  { return fail(v.reason) }
-func (v sealed) erase(string) error                   { return fail(v.reason) }
-func (v sealed) begin(Connection) (Credentials, rotation, error) {
-	return Credentials{}, nil, fail(v.reason)
-}
+func (v sealed) read(*Connection) (*Credentials, error)            { return nil, fail(v.reason) }
+func (v sealed) write(*Connection, Credentials) error              { return fail(v.reason) }
+func (v sealed) erase(string) error                                { return fail(v.reason) }
+func (v sealed) begin(*Connection) (*Credentials, rotation, error) { return nil, nil, fail(v.reason) }
 
 const (
 	noConsent = "logins are kept in plain files here, which the host has not allowed: open the folder with registry.AllowPlainCredentials"
