@@ -32,7 +32,13 @@ func (o options) hubMistake() string {
 		return "--token-env takes the name of an environment variable, and this is none"
 	case o.workspace == "":
 		return "--workspace is missing: the one that the operations were sent to"
-	case len(o.ids) == 0:
+	}
+	return o.idMistake()
+}
+
+// idMistake says what is wrong with the invocation ids.
+func (o options) idMistake() string {
+	if len(o.ids) == 0 {
 		return "there is no invocation id to ask about"
 	}
 	for i, id := range o.ids {

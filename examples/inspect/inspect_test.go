@@ -413,7 +413,7 @@ func TestHelp(t *testing.T) {
 	if status != cli.OK || stderr != "" {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
-	for _, flag := range []string{"--hub", "--token-env", "--workspace", "--allow-insecure-http", "--timeout", "--wide", "--json"} {
+	for _, flag := range []string{"--hub", "--token-env", "--workspace", "--allow-insecure-http", "--connection", "--registry", "--namespace", "--timeout", "--wide", "--json"} {
 		if !strings.Contains(stdout, flag) {
 			t.Errorf("the help does not have %s", flag)
 		}

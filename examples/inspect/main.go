@@ -13,6 +13,12 @@
 // sent them; it comes from the environment and stands in no flag:
 //
 //	go run ./examples/inspect --hub https://hub.example.com --token-env HUB_TOKEN --workspace inventory ID...
+//
+// Where a person has logged in with a host that keeps its connections in a
+// folder, it asks through one of these (examples/connections lists them), and
+// renews its session as that host does:
+//
+//	BAILINGHUB_ALLOW_FILE_CREDENTIAL_STORE=true go run ./examples/inspect --connection shop ID...
 package main
 
 import (
@@ -28,6 +34,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 )
 
@@ -36,6 +43,8 @@ const help = `Inspect shows how far operations got. It reads, and can do nothing
   inspect                  play the situations at mock Hubs, ask about each
   inspect --hub URL --token-env NAME --workspace W ID...
                            ask a running Hub about these invocations
+  inspect [--registry DIR] --connection NAME ID...
+                           ask through a connection in a folder
 
   --hub URL                the Hub that the operations were sent to
   --token-env NAME         the environment variable that holds the access token
@@ -44,6 +53,11 @@ const help = `Inspect shows how far operations got. It reads, and can do nothing
   --workspace W            the workspace that they were sent to
   --allow-insecure-http    let --hub be plain http to another machine; the token
                            can be read on the way there
+  --connection NAME        the alias or the key of the connection that they were
+                           sent through; it is asked with the login that it has
+                           now, which is renewed where it has to be
+` + folder.Help + `                           Logins are read only with
+                           ` + folder.Consent + `=true
   --timeout DURATION       the time limit of each question (15s)
   --wide                   whole ids and texts, no wrapped lines
   --json                   one JSON object a line: {"receipt":…,"progress":…,
@@ -63,6 +77,8 @@ func main() {
 // options are what the command line says.
 type options struct {
 	hub, tokenEnv, workspace string
+	folder                   folder.Choice
+	connection               string
 	allowInsecureHTTP        bool
 	timeout                  time.Duration
 	wide, json               bool
@@ -76,6 +92,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.hub, "hub", "", "")
 	flags.StringVar(&o.tokenEnv, "token-env", "", "")
 	flags.StringVar(&o.workspace, "workspace", "", "")
+	o.folder.Flags(flags)
+	flags.StringVar(&o.connection, "connection", "", "")
 	flags.BoolVar(&o.allowInsecureHTTP, "allow-insecure-http", false, "")
 	flags.DurationVar(&o.timeout, "timeout", 0, "")
 	flags.BoolVar(&o.wide, "wide", false, "")
@@ -97,13 +115,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 	out := &output{Writer: bufio.NewWriter(stdout), options: o}
 	var err error
-	if given["hub"] {
+	switch {
+	case given["hub"]:
 		var questions []question
 		if questions, err = o.questions(os.Getenv); err != nil {
 			return cli.Complain(flags, stderr, err.Error())
 		}
 		err = askAll(ctx, questions, out)
-	} else {
+	case given["connection"]:
+		var t *through
+		t, err = o.through(ctx, os.Getenv)
+		if wrong, ok := errors.AsType[mistake](err); ok {
+			return cli.Complain(flags, stderr, string(wrong))
+		}
+		if err == nil {
+			defer t.close()
+			err = askAll(ctx, t.questions(o.ids), out)
+		}
+	default:
 		err = demonstrate(ctx, o, out, stderr)
 	}
 	switch err = cmp.Or(err, out.Flush()); {
@@ -125,16 +154,28 @@ func (o options) mistake(given map[string]bool) string {
 	if o.timeout < 0 || given["timeout"] && o.timeout == 0 {
 		return "--timeout takes a time to wait for that is longer than nothing, such as 5s"
 	}
-	if given["hub"] {
-		return o.hubMistake()
-	}
-	for _, name := range []string{"token-env", "workspace", "allow-insecure-http"} {
-		if given[name] {
-			return "--" + name + " goes with --hub, which is missing"
+	for _, way := range []struct {
+		flag  string
+		parts []string
+	}{
+		{"hub", []string{"token-env", "workspace", "allow-insecure-http"}},
+		{"connection", []string{"registry", "namespace"}},
+	} {
+		for _, part := range way.parts {
+			if given[part] && !given[way.flag] {
+				return "--" + part + " goes with --" + way.flag + ", which is missing"
+			}
 		}
 	}
-	if len(o.ids) > 0 {
-		return "there is an argument and no --hub to ask about it"
+	switch {
+	case given["hub"] && given["connection"]:
+		return "--hub and --connection are two ways to ask: take one"
+	case given["hub"]:
+		return o.hubMistake()
+	case given["connection"]:
+		return cmp.Or(o.folder.Mistake(given, os.Getenv), o.connectionMistake())
+	case len(o.ids) > 0:
+		return "there is an argument, and no --hub or --connection to ask about it"
 	}
 	return ""
 }
