@@ -3,8 +3,9 @@
 //
 // A [Connection] is a client app and a workspace of a Hub; [Credentials] are a
 // login of it, an agent session with its tokens. A [Store] keeps both.
-// Inspections read them from there, and rotate tokens through it. The store of
-// this example lives in memory:
+// Inspections read them from there, and rotate tokens through it. Where a
+// person has logged in with another program on this machine, [Dir] opens its
+// folder; [Memory] lives as long as its process:
 //
 //	store := registry.NewMemory()
 //	connection, err := store.Register(ctx, registry.Descriptor{

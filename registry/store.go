@@ -2,8 +2,8 @@ package registry
 
 import "context"
 
-// Store is what inspections need of a registry. [Memory] is one; a host may
-// back another with its own database. Package registrytest has the suite that
+// Store is what inspections need of a registry. [Memory] and [Dir] are stores; a
+// host may back another with its own database. Package registrytest has the suite that
 // every implementation must pass.
 //
 // # For implementers
