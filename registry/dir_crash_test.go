@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -316,39 +315,37 @@ func TestDirWithAStoppedWriter(t *testing.T) {
 	} {
 		t.Run(meanwhile.name, func(t *testing.T) {
 			t.Parallel()
-			for step := 1; ; step++ {
+			// The last one is to sync the folder, when all is saved.
+			const steps = 6
+			for step := 1; step <= steps; step++ {
 				d, path := newDir(t)
 				writer := childtest.Start(t, "operate", path, "rotate", "stop", fmt.Sprint(step))
-				if step > 6 {
-					writer.Done()
-					break
-				}
 				writer.Stopped()
 				before := tree(t, path)
-				impatient, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
-				err := d.UpdateCredentials(impatient, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
-					t.Error("two updates at once")
-					return c, nil
+				wantLockedOut(t, loginLock(path, key), func(ctx context.Context) error {
+					return d.UpdateCredentials(ctx, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+						t.Error("two updates at once")
+						return c, nil
+					})
 				})
-				cancel()
-				if step < 6 { // before the last, the writer has saved already
-					wantSafe(t, err, context.DeadlineExceeded, "the lock "+loginLock(path, key), fmt.Sprint("port ", registry.PortOf(loginLock(path, key))))
-					wantTree(t, path, before)
-				}
+				wantTree(t, path, before)
 				must(t, meanwhile.do(d))
 				must(t, writer.Process.Signal(syscall.SIGCONT))
-				if step == 6 {
-					writer.Done()
-					continue
-				}
-				said, _ := writer.Line()
-				writer.Done()
+				said := writer.Done()
 				got := stateOf(t, path).login
+				want := meanwhile.want
 				switch {
-				case meanwhile.want == "" && (got == "rotated") == (said == "changed: false"):
-				case got == meanwhile.want && (said == "changed: false") == (got == "rotated"):
-				default:
-					t.Errorf("stopped before step %d: the login is %s, and the writer says %q", step, got, said)
+				case want == "" && step == steps: // it came after the save, and not before
+					want = "old"
+				case want == "":
+					want = map[string]string{"changed: true": "old", "changed: false": "rotated"}[said]
+				}
+				wantSaid := "changed: true"
+				if step == steps || got == "rotated" {
+					wantSaid = "changed: false"
+				}
+				if got != want || said != wantSaid {
+					t.Errorf("stopped before step %d: the login is %s, want %s; and the writer says %q", step, got, want, said)
 				}
 				must(t, registerIn(t, d, other("returns")))
 				wantClean(t, path)
@@ -431,13 +428,12 @@ func TestDirWhileAnotherProcessHolds(t *testing.T) {
 	d, path := newDir(t)
 	holder := childtest.Start(t, "hold", path)
 	holder.Says("holding")
-	impatient, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
-	defer cancel()
-	err := d.UpdateCredentials(impatient, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
-		t.Error("two updates at once")
-		return c, nil
+	wantLockedOut(t, loginLock(path, key), func(ctx context.Context) error {
+		return d.UpdateCredentials(ctx, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+			t.Error("two updates at once")
+			return c, nil
+		})
 	})
-	wantSafe(t, err, context.DeadlineExceeded, loginLock(path, key), fmt.Sprint("port ", registry.PortOf(loginLock(path, key))))
 
 	// Reads, and everything else, wait for nobody.
 	wantStored(t, path, credentials())
@@ -532,5 +528,6 @@ func TestDirDamagedDuringAnUpdate(t *testing.T) {
 			}
 		}
 		wantTree(t, path, before)
+		_ = os.Chmod(loginPath(path, key), 0o700)
 	}
 }

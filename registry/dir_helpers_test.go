@@ -3,7 +3,9 @@
 package registry_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -135,6 +137,9 @@ func tree(t testing.TB, path string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	err := filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // what stands there is known already
+		}
 		if err != nil {
 			return err
 		}
@@ -146,7 +151,7 @@ func tree(t testing.TB, path string) map[string]string {
 		switch {
 		case info.Mode().IsRegular():
 			data, err := os.ReadFile(at)
-			if err != nil {
+			if err != nil && !errors.Is(err, fs.ErrPermission) {
 				return err
 			}
 			text += " " + string(data)
@@ -215,6 +220,23 @@ func wantSafe(t testing.TB, err error, matches error, parts ...string) {
 	}
 	if strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "synthetic") {
 		t.Errorf("a token shows in %q", err)
+	}
+}
+
+// wantLockedOut checks that a use of a lock that somebody else has waits until
+// its context ends, and then says for what. A machine that is busy may not even
+// come to wait; then it is tried with more time.
+func wantLockedOut(t testing.TB, lock string, use func(context.Context) error) {
+	t.Helper()
+	for patience := 60 * time.Millisecond; ; patience *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		err := use(ctx)
+		cancel()
+		if patience < 10*time.Second && errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), lock) {
+			continue
+		}
+		wantSafe(t, err, context.DeadlineExceeded, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", registry.PortOf(lock)))
+		return
 	}
 }
 

@@ -65,9 +65,7 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 	foreign, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", registry.PortOf(bookLock(path))))
 	must(t, err)
 	defer foreign.Close()
-	impatient, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
-	defer cancel()
-	wantSafe(t, d.SetCurrent(impatient, key), context.DeadlineExceeded, bookLock(path))
+	wantLockedOut(t, bookLock(path), func(ctx context.Context) error { return d.SetCurrent(ctx, key) })
 }
 
 // collidingPath gives a path whose lock of the registry and whose lock of
@@ -111,10 +109,10 @@ func TestDirWhoseLocksHaveOnePort(t *testing.T) {
 	must(t, err)
 	holder := childtest.Start(t, "hold", path)
 	holder.Says("holding")
-	impatient, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
-	defer cancel()
-	_, err = d.Register(impatient, other("orders"))
-	wantSafe(t, err, context.DeadlineExceeded, bookLock(path))
+	wantLockedOut(t, bookLock(path), func(ctx context.Context) error {
+		_, err := d.Register(ctx, other("orders"))
+		return err
+	})
 	registered := make(chan error, 1)
 	go func() { registered <- operations["register"](d) }()
 	holder.GoOn()

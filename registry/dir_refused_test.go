@@ -165,6 +165,7 @@ func TestDirRefusesWhatIsNotPrivate(t *testing.T) {
 				_, err := d.Credentials(t.Context(), key)
 				must(t, err)
 				must(t, spoil(test.at(path)))
+				t.Cleanup(func() { _ = os.Chmod(test.at(path), 0o700) })
 				wantRefused(t, path, d, test.at(path), test.connections)
 			})
 		}

@@ -116,6 +116,7 @@ func startWithMounts(t *testing.T, name, path string) {
 	if os.Geteuid() != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
 	c, err := childtest.StartWith(t, attr, name, path)
 	if errors.Is(err, syscall.EPERM) {

@@ -1,0 +1,58 @@
+//go:build linux
+
+package registry_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// The folder that the programs of a user share is that of DefaultDir; this one
+// is made up.
+func ExampleOpenDir() {
+	temporary, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(temporary)
+	path := filepath.Join(temporary, "bailinghub")
+
+	store, err := registry.OpenDir(path, registry.AllowPlainCredentials())
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	connection, err := store.Register(ctx, registry.Descriptor{
+		HubURL: "https://hub.example.com", ClientAppID: "commerce-agent", Workspace: "inventory",
+	}, registry.WithAlias("shop"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Another process sees it.
+	same, err := registry.OpenDir(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	found, err := same.ByAlias(ctx, "shop")
+	fmt.Println(found.Key == connection.Key, err)
+	_, err = same.Credentials(ctx, found.Key)
+	fmt.Println(err)
+	// Output:
+	// true <nil>
+	// registry: logins are kept in plain files here, which the host has not allowed: open the folder with registry.AllowPlainCredentials
+}
+
+func ExampleDefaultDir() {
+	path, err := registry.DefaultDir("my-product-desktop")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+	// Output: hosts host-332744d745efe35f6377996948b16840
+}
