@@ -2,8 +2,6 @@ package host_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +20,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -126,26 +125,13 @@ func (w *folderWorld) wantNoLeftovers() {
 	}
 }
 
-// folderFor gives a path for a folder that is not there yet, whose locks, for
-// the registry and for this connection, have ports that the system gives to no
-// connection: there are many to 127.0.0.1 here.
+// folderFor gives a path for a folder that is not there yet, whose locks nobody
+// disturbs: there are many connections to 127.0.0.1 here.
 func folderFor(t testing.TB, d registry.Descriptor) string {
 	t.Helper()
 	key, err := d.ConnectionKey()
 	must(t, err)
-	for base := t.TempDir(); ; base += "x" {
-		path := filepath.Join(base, "registry")
-		ports := map[int]bool{}
-		for _, name := range []string{"registry:" + path + "/agent-connections.json", "file:" + path + "/agent-connections/" + key + ".json"} {
-			sum := sha256.Sum256([]byte(name))
-			if port := 10000 + int(binary.BigEndian.Uint32(sum[:])%30000); port < 32768 {
-				ports[port] = true
-			}
-		}
-		if len(ports) == 2 {
-			return path
-		}
-	}
+	return lockport.Quiet(t.TempDir(), "registry", key)
 }
 
 func openFolder(t testing.TB, path string) *registry.Dir {

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// bookName is the name of the file with the connections.
-const bookName = "agent-connections.json"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
+)
 
 // Dir is a registry on disk: a folder with a file of connections and a
 // credential file for each login, shared with every other process that opens
@@ -110,7 +109,7 @@ func OpenDir(path string, options ...DirOption) (*Dir, error) {
 	d := &Dir{path: path, now: time.Now}
 	d.file = watched[*book]{
 		dir:   path,
-		path:  filepath.Join(path, bookName),
+		path:  filepath.Join(path, lockport.Book),
 		limit: maxBookSize,
 		open:  d.open,
 		links: followLink,
@@ -294,7 +293,7 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 	if _, err := d.vault.read(entry); err != nil {
 		return err
 	}
-	unlock, err := d.locks.lock(ctx, "file:"+filepath.Join(d.path, loginFolder, loginFile(key)))
+	unlock, err := d.locks.lock(ctx, lockport.Login(d.path, key))
 	if err != nil {
 		return err
 	}
@@ -357,7 +356,7 @@ func (d *Dir) entry(key string) (*Connection, error) {
 
 // locked calls do under the lock of the registry.
 func (d *Dir) locked(ctx context.Context, do func() error) error {
-	unlock, err := d.locks.lock(ctx, "registry:"+d.file.path)
+	unlock, err := d.locks.lock(ctx, lockport.Registry(d.path))
 	if err != nil {
 		return err
 	}
@@ -403,7 +402,7 @@ func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() 
 	}
 	defer root.close()
 	root.sweep()
-	draft, err := root.draft(bookName)
+	draft, err := root.draft(lockport.Book)
 	if err != nil {
 		return err
 	}
@@ -414,7 +413,7 @@ func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() 
 	if err := last(); err != nil {
 		return err
 	}
-	now, err := root.look(bookName)
+	now, err := root.look(lockport.Book)
 	switch {
 	case err != nil:
 		return err

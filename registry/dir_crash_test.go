@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -274,14 +275,26 @@ func TestDirSweepsOnlyWhatIsAbandoned(t *testing.T) {
 		filepath.Join(path, ".agent-connections.json.00000000000000ff.tmp"),
 		filepath.Join(path, "agent-connections", "."+key+".json.00000000000000ff.tmp"),
 	}
-	for _, name := range abandoned {
-		must(t, os.WriteFile(name, []byte("canary"), 0o600))
-	}
 	must(t, registerIn(t, d, other("orders")))
-	must(t, d.SaveCredentials(t.Context(), keyOf(t, other("orders")), ordersLogin()))
-	for _, name := range abandoned {
-		if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is still there", filepath.Base(name))
+	for _, change := range []func() error{
+		func() error { return d.SaveCredentials(t.Context(), keyOf(t, other("orders")), ordersLogin()) },
+		func() error {
+			return d.UpdateCredentials(t.Context(), keyOf(t, other("orders")), func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+				return c, nil
+			})
+		},
+		func() error { return d.DeleteCredentials(t.Context(), keyOf(t, other("orders"))) },
+		func() error { return d.Remove(t.Context(), keyOf(t, other("orders"))) },
+		func() error { return errors.Join(registerIn(t, d, other("returns")), os.Remove(abandoned[1])) },
+	} {
+		for _, name := range abandoned {
+			must(t, os.WriteFile(name, []byte("canary"), 0o600))
+		}
+		must(t, change())
+		for _, name := range abandoned {
+			if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is still there", filepath.Base(name))
+			}
 		}
 	}
 	left := tree(t, path)
@@ -322,7 +335,7 @@ func TestDirWithAStoppedWriter(t *testing.T) {
 				writer := childtest.Start(t, "operate", path, "rotate", "stop", fmt.Sprint(step))
 				writer.Stopped()
 				before := tree(t, path)
-				wantLockedOut(t, loginLock(path, key), func(ctx context.Context) error {
+				wantLockedOut(t, lockport.Login(path, key), func(ctx context.Context) error {
 					return d.UpdateCredentials(ctx, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 						t.Error("two updates at once")
 						return c, nil
@@ -428,7 +441,7 @@ func TestDirWhileAnotherProcessHolds(t *testing.T) {
 	d, path := newDir(t)
 	holder := childtest.Start(t, "hold", path)
 	holder.Says("holding")
-	wantLockedOut(t, loginLock(path, key), func(ctx context.Context) error {
+	wantLockedOut(t, lockport.Login(path, key), func(ctx context.Context) error {
 		return d.UpdateCredentials(ctx, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 			t.Error("two updates at once")
 			return c, nil

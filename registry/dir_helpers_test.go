@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -32,34 +33,23 @@ func openDir(t testing.TB, path string) *registry.Dir {
 	return d
 }
 
-// tempPath gives a path for a folder that is not there yet. The locks of the
-// registry and of what the tests register have ports of their own, which the
-// system gives to no connection.
-func tempPath(t testing.TB) string {
+// tempPath gives a path for a folder that is not there yet, within temporary
+// folders that may not be there either.
+func tempPath(t testing.TB, within ...string) string {
 	t.Helper()
-	for base := t.TempDir(); ; base += "x" {
-		path := filepath.Join(base, "registry")
-		seen := map[int]bool{}
-		for _, name := range []string{bookLock(path), loginLock(path, key), loginLock(path, keyOf(t, other("orders"))), loginLock(path, keyOf(t, other("returns")))} {
-			if port := registry.PortOf(name); quiet(name) {
-				seen[port] = true
-			}
-		}
-		if len(seen) == 4 {
-			return path
-		}
-	}
+	return quietPath(t, t.TempDir(), append(within, "registry")...)
 }
 
-func bookLock(path string) string { return "registry:" + bookPath(path) }
-
-func loginLock(path, key string) string { return "file:" + loginPath(path, key) }
-
-func bookPath(path string) string { return filepath.Join(path, "agent-connections.json") }
-
-func loginPath(path, key string) string {
-	return filepath.Join(path, "agent-connections", key+".json")
+// quietPath gives a path whose locks nobody disturbs, for all that the tests
+// register.
+func quietPath(t testing.TB, base string, folder ...string) string {
+	t.Helper()
+	return lockport.Quiet(base, filepath.Join(folder...), key, keyOf(t, other("inventory")), keyOf(t, other("orders")), keyOf(t, other("returns")))
 }
+
+func bookPath(path string) string { return filepath.Join(path, lockport.Book) }
+
+func loginPath(path, key string) string { return filepath.Join(path, lockport.Logins, key+".json") }
 
 // other is a connection beside shop.
 func other(workspace string) registry.Descriptor {
@@ -235,7 +225,7 @@ func wantLockedOut(t testing.TB, lock string, use func(context.Context) error) {
 		if patience < 10*time.Second && errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), lock) {
 			continue
 		}
-		wantSafe(t, err, context.DeadlineExceeded, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", registry.PortOf(lock)))
+		wantSafe(t, err, context.DeadlineExceeded, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", lockport.Of(lock)))
 		return
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -28,8 +29,8 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 		lock func(path string) string
 		use  string
 	}{
-		{bookLock, "register"}, {bookLock, "set current"}, {bookLock, "log in"}, {bookLock, "log out"}, {bookLock, "remove"},
-		{func(path string) string { return loginLock(path, key) }, "rotate"},
+		{lockport.Registry, "register"}, {lockport.Registry, "set current"}, {lockport.Registry, "log in"}, {lockport.Registry, "log out"}, {lockport.Registry, "remove"},
+		{func(path string) string { return lockport.Login(path, key) }, "rotate"},
 	} {
 		t.Run(test.use, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +38,7 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 			before := tree(t, path)
 			synctest.Test(t, func(t *testing.T) {
 				lock := test.lock(path)
-				machine := ports{taken: map[int]bool{registry.PortOf(lock): true}}
+				machine := ports{taken: map[int]bool{lockport.Of(lock): true}}
 				d := openDir(t, path)
 				d.SetListen(machine.listen)
 				start := time.Now()
@@ -45,7 +46,7 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 				if took := time.Since(start); took != 20*time.Second {
 					t.Errorf("it gave up after %v, want 20s", took)
 				}
-				wantSafe(t, err, nil, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", registry.PortOf(lock)), "another program")
+				wantSafe(t, err, nil, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", lockport.Of(lock)), "another program")
 				free := "rotate" // which has another lock
 				if test.use == free {
 					free = "register"
@@ -62,10 +63,10 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 	}
 	// The same with a real port.
 	d, path := newDir(t)
-	foreign, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", registry.PortOf(bookLock(path))))
+	foreign, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lockport.Of(lockport.Registry(path))))
 	must(t, err)
 	defer foreign.Close()
-	wantLockedOut(t, bookLock(path), func(ctx context.Context) error { return d.SetCurrent(ctx, key) })
+	wantLockedOut(t, lockport.Registry(path), func(ctx context.Context) error { return d.SetCurrent(ctx, key) })
 }
 
 // collidingPath gives a path whose lock of the registry and whose lock of
@@ -75,7 +76,7 @@ func collidingPath(t *testing.T) string {
 	base := t.TempDir()
 	for i := 0; ; i++ {
 		path := filepath.Join(base, strconv.Itoa(i))
-		if quiet(bookLock(path)) && registry.PortOf(bookLock(path)) == registry.PortOf(loginLock(path, key)) {
+		if lockport.Of(lockport.Registry(path)) < 32768 && lockport.Of(lockport.Registry(path)) == lockport.Of(lockport.Login(path, key)) {
 			return path
 		}
 	}
@@ -109,7 +110,7 @@ func TestDirWhoseLocksHaveOnePort(t *testing.T) {
 	must(t, err)
 	holder := childtest.Start(t, "hold", path)
 	holder.Says("holding")
-	wantLockedOut(t, bookLock(path), func(ctx context.Context) error {
+	wantLockedOut(t, lockport.Registry(path), func(ctx context.Context) error {
 		_, err := d.Register(ctx, other("orders"))
 		return err
 	})

@@ -16,13 +16,16 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// commonFolder makes a folder that every user can get to.
-func commonFolder(t testing.TB) string {
+// commonFolder gives a path for a folder, in one that every user can get to.
+func commonFolder(t testing.TB) (path string) {
 	t.Helper()
-	path, err := os.MkdirTemp("", "registry-test-")
+	temporary, err := os.MkdirTemp("", "registry-test-")
 	must(t, err)
-	t.Cleanup(func() { must(t, os.RemoveAll(path)) })
-	must(t, os.Chmod(path, 0o755))
+	t.Cleanup(func() { must(t, os.RemoveAll(temporary)) })
+	path = quietPath(t, filepath.Join(temporary, "x"), "registry")
+	must(t, os.Mkdir(filepath.Dir(path), 0o755))
+	must(t, os.Chmod(filepath.Dir(path), 0o755))
+	must(t, os.Chmod(temporary, 0o755))
 	return path
 }
 
@@ -75,8 +78,8 @@ func stillThere(d *registry.Dir) error {
 func TestDirUmask(t *testing.T) {
 	t.Parallel()
 	for _, umask := range []string{"0", "0777", "0277"} {
-		base := tempPath(t)
-		path := filepath.Join(base, "on", "the", "way")
+		path := tempPath(t, "on", "the", "way")
+		base := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(path))))
 		childtest.Start(t, "umask", path, umask).Done()
 		wantClean(t, path)
 		for at := path; at != base; at = filepath.Dir(at) {
@@ -93,7 +96,7 @@ func TestDirWithoutLeaveToWrite(t *testing.T) {
 	t.Parallel()
 	path := commonFolder(t)
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(path, nobody, nobody))
+		must(t, os.Chown(filepath.Dir(path), nobody, nobody))
 	}
 	childtest.Start(t, "read-only", path).Done()
 }
@@ -175,8 +178,8 @@ func childWithoutLeave(args []string) error {
 		}
 	}
 	called := false
-	path := filepath.Join(args[0], "registry")
-	if err := os.Chmod(args[0], 0o500); err != nil {
+	path, parent := args[0], filepath.Dir(args[0])
+	if err := os.Chmod(parent, 0o500); err != nil {
 		return err
 	}
 	d, err := registry.OpenDir(path, registry.AllowPlainCredentials())
@@ -190,7 +193,7 @@ func childWithoutLeave(args []string) error {
 	if err := refusedBy(operations["register"](d), syscall.EACCES, "making the folder"); err != nil {
 		return err
 	}
-	if err := os.Chmod(args[0], 0o700); err != nil {
+	if err := os.Chmod(parent, 0o700); err != nil {
 		return err
 	}
 	if d, err = shopIn(path); err != nil {
@@ -216,19 +219,19 @@ func childWithoutLeave(args []string) error {
 			return err
 		}
 	}
-	return os.Chmod(args[0], 0o755)
+	return os.Chmod(parent, 0o755)
 }
 
 func childOnFullDisk(args []string) error {
-	if allowed, err := ownMounts(args[0]); !allowed {
+	if allowed, err := ownMounts(filepath.Dir(args[0])); !allowed {
 		return err
 	}
-	d, err := shopIn(filepath.Join(args[0], "registry"))
+	d, err := shopIn(args[0])
 	if err != nil {
 		return err
 	}
 	// All room is taken, to the last block.
-	ballast, err := os.Create(filepath.Join(args[0], "ballast"))
+	ballast, err := os.Create(filepath.Join(filepath.Dir(args[0]), "ballast"))
 	if err != nil {
 		return err
 	}
@@ -277,14 +280,14 @@ func childOnFullDisk(args []string) error {
 }
 
 func childOnReadOnly(args []string) error {
-	if allowed, err := ownMounts(args[0]); !allowed {
+	if allowed, err := ownMounts(filepath.Dir(args[0])); !allowed {
 		return err
 	}
-	d, err := shopIn(filepath.Join(args[0], "registry"))
+	d, err := shopIn(args[0])
 	if err != nil {
 		return err
 	}
-	if err := syscall.Mount("tmpfs", args[0], "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+	if err := syscall.Mount("tmpfs", filepath.Dir(args[0]), "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		return failed(err, "mounting read-only")
 	}
 	called := false

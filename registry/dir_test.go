@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 	"github.com/bailinghub/bailinghub-go/registry/registrytest"
 )
@@ -67,7 +68,7 @@ func TestOpenDirPath(t *testing.T) {
 		ports.fault = errors.New("stop here")
 		d.SetListen(ports.listen)
 		err := registerIn(t, d, shop())
-		wantSafe(t, err, nil, fmt.Sprintf("the lock %s, port %d of 127.0.0.1", bookLock(named), registry.PortOf(bookLock(named))))
+		wantSafe(t, err, nil, fmt.Sprintf("the lock %s, port %d of 127.0.0.1", lockport.Registry(named), lockport.Of(lockport.Registry(named))))
 	}
 }
 
@@ -119,8 +120,8 @@ func TestDefaultDir(t *testing.T) {
 // The first write makes the folder and those on the way; reading makes nothing.
 func TestDirThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	base := t.TempDir()
-	path := filepath.Join(base, "config", "hosts", "registry")
+	path := tempPath(t, "config", "hosts")
+	base := filepath.Dir(filepath.Dir(filepath.Dir(path)))
 	d := openDir(t, path)
 	if list, err := d.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("List: %v, %v; want nothing", list, err)
@@ -139,7 +140,7 @@ func TestDirThatIsNotThere(t *testing.T) {
 		}
 	}
 	must(t, d.SetCurrent(t.Context(), ""))
-	if found := tree(t, base); len(found) != 1 {
+	if found := tree(t, filepath.Join(base, "config")); len(found) != 0 {
 		t.Errorf("reading has made %v", found)
 	}
 	must(t, registerIn(t, d, shop()))
@@ -293,6 +294,9 @@ func TestDirIsFull(t *testing.T) {
 		if err := registerIn(t, d, long); err != nil {
 			wantSafe(t, err, nil, "larger than 256 KiB")
 			wantTree(t, path, before)
+			if list, err := d.List(t.Context()); err != nil || len(list) != i {
+				t.Errorf("List of a full registry gives %d connections and %v, want %d", len(list), err, i)
+			}
 			if i < 30 {
 				t.Errorf("full after %d connections", i)
 			}

@@ -127,6 +127,24 @@ func TestDirReadsYoungFilesAgain(t *testing.T) {
 	}
 }
 
+// The time of its content says nothing of when a file was made.
+func TestDirReadsAgainWhatOnlyLooksOld(t *testing.T) {
+	t.Parallel()
+	_, path := newDir(t)
+	must(t, os.Chtimes(bookPath(path), time.Time{}, time.Unix(1e9, 0)))
+	d := openDir(t, path)
+	d.SetClock(func() time.Time { return changed(t, bookPath(path)).Add(time.Second) })
+	book := d.CountBook()
+	for range 3 {
+		if _, err := d.Connection(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := book.Opened.Load(); n != 3 {
+		t.Errorf("a file of one second was read %d times in 3", n)
+	}
+}
+
 // changed gives when the system last noted a change of a file.
 func changed(t testing.TB, path string) time.Time {
 	t.Helper()
@@ -319,52 +337,46 @@ func swap(t testing.TB, one, other string) {
 	must(t, os.Rename(one+".swap", other))
 }
 
-// A file that somebody writes without a rename is read when it is whole.
+// A file that somebody writes without a rename may be read half written, which
+// nobody can see in it; but not for longer than it is.
 func TestDirReadsAFileThatIsBeingWritten(t *testing.T) {
 	t.Parallel()
 	d, path := newDir(t)
-	one, err := registry.EncodeCredentials(credentials())
-	must(t, err)
-	two, err := registry.EncodeCredentials(newer(credentials()))
-	must(t, err)
-	file, err := os.OpenFile(loginPath(path, key), os.O_WRONLY, 0)
-	must(t, err)
-	defer file.Close()
-	// Both texts get the same length, and so each write is whole.
-	pad := func(text []byte) []byte { return append(text, bytes.Repeat([]byte(" "), 1000-len(text))...) }
-	stop, done := make(chan struct{}), make(chan struct{})
+	settle(d)
+	var texts [][]byte
+	for _, c := range []registry.Credentials{credentials(), newer(credentials())} {
+		text, err := registry.EncodeCredentials(c)
+		must(t, err)
+		texts = append(texts, text)
+	}
+	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer close(done)
 		for {
-			for _, text := range [][]byte{pad(one), pad(two)} {
+			for _, text := range texts {
 				select {
 				case <-stop:
+					done <- os.WriteFile(loginPath(path, key), texts[1], 0o600)
 					return
 				default:
-					if _, err := file.WriteAt(text, 0); err != nil {
-						t.Error(err)
+					if err := os.WriteFile(loginPath(path, key), text, 0o600); err != nil {
+						done <- err
 						return
 					}
 				}
 			}
 		}
 	}()
-	good := 0
+	var fault error
 	for range 2000 {
-		login, err := d.Credentials(t.Context(), key)
-		switch {
-		case err == nil && !login.Equal(credentials()) && !login.Equal(newer(credentials())):
-			t.Fatal("the reading is half of one and half of the other")
-		case err == nil:
-			good++
-		case !errors.Is(err, registry.ErrDamaged):
-			t.Fatalf("Credentials: %v", err)
+		if _, err := d.Credentials(t.Context(), key); err != nil && !errors.Is(err, registry.ErrDamaged) {
+			fault = err
 		}
 	}
 	close(stop)
-	<-done
-	t.Logf("%d of 2000 readings met a moment of rest", good)
-	if _, err := d.Credentials(t.Context(), key); err != nil {
-		t.Errorf("Credentials afterwards: %v", err)
+	must(t, <-done)
+	must(t, fault)
+	wantStored(t, path, newer(credentials()))
+	if login, err := d.Credentials(t.Context(), key); err != nil || !login.Equal(newer(credentials())) {
+		t.Errorf("Credentials when it is written: what is there or not, %v", err)
 	}
 }

@@ -56,3 +56,22 @@ func ExampleDefaultDir() {
 	fmt.Println(filepath.Base(filepath.Dir(path)), filepath.Base(path))
 	// Output: hosts host-332744d745efe35f6377996948b16840
 }
+
+// Where a person has logged in with the TypeScript SDK, or with an agent plugin
+// that is built on it, the login is there.
+func ExampleDir() {
+	open := func(ctx context.Context) (*registry.Dir, registry.Connection, error) {
+		path, err := registry.DefaultDir("")
+		if err != nil {
+			return nil, registry.Connection{}, err
+		}
+		// The person has agreed to logins in plain files.
+		store, err := registry.OpenDir(path, registry.AllowPlainCredentials())
+		if err != nil {
+			return nil, registry.Connection{}, err
+		}
+		connection, err := store.ByAlias(ctx, "shop")
+		return store, connection, err
+	}
+	_ = open // and host.New(store)
+}

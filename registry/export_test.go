@@ -19,9 +19,6 @@ func (l *PortLocks) Lock(ctx context.Context, name string) (unlock func(), err e
 	return l.locks.lock(ctx, name)
 }
 
-// PortOf gives the port of a lock.
-func PortOf(name string) int { return portOf(name) }
-
 // SetClock gives the folder another clock than the system's.
 func (d *Dir) SetClock(now func() time.Time) { d.now = now }
 

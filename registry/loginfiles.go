@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 )
-
-// loginFolder is the name of the folder with the credential files.
-const loginFolder = "agent-connections"
 
 func loginFile(key string) string { return key + ".json" }
 
@@ -40,8 +38,8 @@ func (v *loginFiles) file(key string) *watched[*Credentials] {
 			v.files = map[string]*watched[*Credentials]{} // some are of connections that are gone
 		}
 		w = &watched[*Credentials]{
-			dir:   filepath.Join(v.root, loginFolder),
-			path:  filepath.Join(v.root, loginFolder, loginFile(key)),
+			dir:   filepath.Join(v.root, lockport.Logins),
+			path:  filepath.Join(v.root, lockport.Logins, loginFile(key)),
 			limit: MaxCredentialsSize,
 			open:  v.open,
 			links: refuseLink,
@@ -63,7 +61,7 @@ func (v *loginFiles) open() (*folder, error) {
 		return nil, err
 	}
 	defer root.close()
-	return root.open(loginFolder)
+	return root.open(lockport.Logins)
 }
 
 // openToChange does what open does, and sweeps both folders.
@@ -74,7 +72,7 @@ func (v *loginFiles) openToChange(open func(root *folder, name string) (*folder,
 	}
 	defer root.close()
 	root.sweep()
-	logins, err := open(root, loginFolder)
+	logins, err := open(root, lockport.Logins)
 	if err == nil {
 		logins.sweep()
 	}

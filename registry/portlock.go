@@ -2,8 +2,6 @@ package registry
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 )
 
 const (
@@ -55,18 +55,12 @@ type lockPort struct {
 	since, freed time.Time
 }
 
-// portOf gives the port of a lock.
-func portOf(name string) int {
-	sum := sha256.Sum256([]byte(name))
-	return 10000 + int(binary.BigEndian.Uint32(sum[:4])%30000)
-}
-
 // lock waits for the lock of name, at most lockLimit and until ctx ends. After
 // an error there is nothing to unlock.
 func (l *portLocks) lock(ctx context.Context, name string) (unlock func(), err error) {
 	limited, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
-	port := portOf(name)
+	port := lockport.Of(name)
 	gaveUp := func() error {
 		if err := ended(ctx, fmt.Sprintf("waiting for the lock %s, port %d of 127.0.0.1", name, port)); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -58,7 +59,7 @@ func must(t *testing.T, err error) {
 // newFolder has a connection for everything that can be said of a login.
 func newFolder(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "registry")
+	path = lockport.Quiet(t.TempDir(), "registry")
 	dir, err := registry.OpenDir(path, registry.AllowPlainCredentials())
 	must(t, err)
 	add := func(workspace, alias string, expires time.Time) string {

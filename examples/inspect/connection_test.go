@@ -14,6 +14,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -30,12 +31,16 @@ func newKept(t *testing.T, opts ...hubtest.Option) kept {
 	t.Helper()
 	server := hubtest.NewServer(t, opts...)
 	t.Setenv(folder.Consent, "true")
-	k := kept{running: running{server, server.Login(hubtest.Grant{})}, path: filepath.Join(t.TempDir(), "registry")}
-	var err error
+	descriptor := registry.Descriptor{HubURL: server.URL, ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute}
+	key, err := descriptor.ConnectionKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := kept{running: running{server, server.Login(hubtest.Grant{})}, path: lockport.Quiet(t.TempDir(), "registry", key)}
 	if k.dir, err = registry.OpenDir(k.path, registry.AllowPlainCredentials()); err != nil {
 		t.Fatal(err)
 	}
-	k.connection, err = k.dir.Register(t.Context(), registry.Descriptor{HubURL: server.URL, ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute}, registry.WithAlias("shop"))
+	k.connection, err = k.dir.Register(t.Context(), descriptor, registry.WithAlias("shop"))
 	if err != nil {
 		t.Fatal(err)
 	}

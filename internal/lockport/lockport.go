@@ -1,0 +1,52 @@
+// Package lockport knows the locks of a registry folder by name and by port
+// (contract, section 5). Who listens on the port of a lock on 127.0.0.1 has it.
+package lockport
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"path/filepath"
+)
+
+// The names of what is in a folder.
+const (
+	Book   = "agent-connections.json"
+	Logins = "agent-connections"
+)
+
+// Registry gives the name of the lock for every change of the registry in a
+// folder, whose path is absolute and clean.
+func Registry(folder string) string { return "registry:" + filepath.Join(folder, Book) }
+
+// Login gives the name of the lock for every refresh of the login of a key.
+func Login(folder, key string) string { return "file:" + filepath.Join(folder, Logins, key+".json") }
+
+// Of gives the port of a lock.
+func Of(name string) int {
+	sum := sha256.Sum256([]byte(name))
+	return 10000 + int(binary.BigEndian.Uint32(sum[:4])%30000)
+}
+
+// firstEphemeral is the first port that a system gives to connections of its
+// own accord; lower ones it gives to nobody.
+const firstEphemeral = 32768
+
+// Quiet gives, for a test, the path of a folder within base, or base with
+// something added to it, whose locks nobody disturbs: they have ports of their
+// own, and none that the system gives to connections.
+func Quiet(base, folder string, keys ...string) (path string) {
+	for ; ; base += "x" {
+		path = filepath.Join(base, folder)
+		ports := map[int]bool{Of(Registry(path)): true}
+		for _, key := range keys {
+			ports[Of(Login(path, key))] = true
+		}
+		quiet := len(ports) == 1+len(keys)
+		for port := range ports {
+			quiet = quiet && port < firstEphemeral
+		}
+		if quiet {
+			return path
+		}
+	}
+}
