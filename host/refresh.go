@@ -153,7 +153,6 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 	if err != nil {
 		return current, err
 	}
-	s.spend(current.RefreshToken)
 	return s.accept(answer, start, current)
 }
 
@@ -172,7 +171,14 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (*boun
 	if err != nil {
 		return nil, noLogin(0)
 	}
-	answer, err := s.hub.Do(ctx, boundary.Request{Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: refreshLimit})
+	answer, err := s.hub.Do(ctx, boundary.Request{
+		Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: refreshLimit,
+		Answering: func(status int) { // the Hub took or refused it, whatever becomes of the rest
+			if !(feedback.Failure{Status: status}).Repeated() {
+				s.spend(refreshToken)
+			}
+		},
+	})
 	if err == nil && answer.Status != http.StatusOK && (feedback.Failure{Status: answer.Status}).Repeated() {
 		return nil, feedback.NewError(feedback.Failure{
 			Event: feedback.ConnectionLost, Status: answer.Status, RetryAfter: answer.RetryAfter,
@@ -180,9 +186,6 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (*boun
 		})
 	}
 	if lost, ok := errors.AsType[*boundary.LostError](err); ok {
-		if lost.Status == http.StatusOK {
-			s.spend(refreshToken) // the Hub took it
-		}
 		return nil, feedback.NewError(feedback.Failure{
 			Event: feedback.ConnectionLost, Causes: lost.Causes,
 			Message: "The session could not be renewed, because no whole answer came from the Hub. The original can be inspected again.",

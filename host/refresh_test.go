@@ -244,6 +244,24 @@ func TestNobodyWaitsForARefreshAndItIsSaved(t *testing.T) {
 	})
 }
 
+// The Hub takes the refresh token, and its answer stalls until the time is over:
+// to send it again would end the session.
+func TestRefreshThatStallsIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.expiring(0)
+		hold := w.hub.Hold(hubtest.RefreshRequest, hubtest.AtBody)
+		defer hold.Release()
+		w.refused(feedback.CodeAgentRequestTimeout)
+		time.Sleep(time.Minute)
+		w.refused(feedback.CodeAgentAuthorizationUnavailable)
+		if n := w.wire.count("refresh"); n != 1 {
+			t.Errorf("sent %d times", n)
+		}
+	})
+}
+
 // grant is a good answer to a refresh, with one member changed.
 func grant(session, member, value string) []byte {
 	members := map[string]string{

@@ -62,6 +62,9 @@ type Request struct {
 	Retries *int
 	// Sending is called before an attempt is handed to the network; may be nil.
 	Sending func()
+	// Answering is called with the status of an answer before its body is read;
+	// may be nil.
+	Answering func(status int)
 	// Repeating is called before a repeat is waited for; may be nil.
 	Repeating func(after *Answer, wait time.Duration)
 }

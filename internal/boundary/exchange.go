@@ -111,11 +111,7 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	case limited.Err() != nil:
 		return nil, limited.Err()
 	default:
-		lost := NewLostError(err)
-		if answer != nil {
-			lost.Status = answer.Status
-		}
-		return nil, lost
+		return nil, NewLostError(err)
 	}
 }
 
@@ -139,6 +135,9 @@ func (e *exchange) send(ctx context.Context, r *http.Request) (*Answer, error) {
 	}
 	if response == nil {
 		return nil, errors.New("no response")
+	}
+	if e.request.Answering != nil {
+		e.request.Answering(response.StatusCode)
 	}
 	answer := &Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header, time.Now())}
 	if id := response.Header.Get(requestIDHeader); e.request.RequestID != "" && identifier.RequestID(id) {

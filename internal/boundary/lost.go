@@ -12,8 +12,6 @@ import (
 
 // LostError says that no whole answer came.
 type LostError struct {
-	// Status is that of an answer whose body was lost; 0 where none began.
-	Status int
 	// Reason is a few words of our own; "" where nothing is known.
 	Reason string
 	// Causes are the network and TLS errors behind it that are safe to show:
