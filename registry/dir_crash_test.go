@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
@@ -221,7 +222,7 @@ func TestDirIsReadyBeforeAnUpdate(t *testing.T) {
 		}
 		return rotated(c), nil
 	}))
-	want := []string{"create", "reserve", "sync", "write", "sync", "rename", "sync folder"}
+	want := []string{"create", "reserve", "sync", "write", "sync", "exchange", "sync folder"}
 	if fmt.Sprint(steps) != fmt.Sprint(want) {
 		t.Errorf("the steps are %q, want %q", steps, want)
 	}
@@ -371,67 +372,102 @@ func TestDirWithAStoppedWriter(t *testing.T) {
 // changing places and the newer one going back.
 func TestDirPutsBackWhatIsNewer(t *testing.T) {
 	t.Parallel()
+	again := newer(credentials())
+	again.RefreshToken = registry.NewSecret("again")
+	more := maps.Clone(operations)
+	more["log in again"] = func(d *registry.Dir) error { return d.SaveCredentials(context.Background(), key, again) }
+	more["log in as rotated"] = func(d *registry.Dir) error {
+		return d.SaveCredentials(context.Background(), key, rotated(credentials()))
+	}
+	more["sweep"] = func(d *registry.Dir) error {
+		return d.DeleteCredentials(context.Background(), keyOf(t, other("orders")))
+	}
+	more[""] = func(*registry.Dir) error { return nil }
 	for name, test := range map[string]struct {
 		before, meanwhile string
 		want              string
 	}{
+		"nothing":                          {"", "", "rotated"},
 		"a login":                          {"log in", "", "newer"},
 		"a logout":                         {"log out", "", "none"},
 		"a removal":                        {"remove", "", "none"},
 		"a login, and another one":         {"log in", "log in again", "again"},
 		"a login, and a logout":            {"log in", "log out", "none"},
 		"a login, and a removal":           {"log in", "remove", "none"},
-		"a login, and a sweep":             {"log in", "register", "newer"},
+		"a login, and a sweep":             {"log in", "sweep", "newer"},
 		"a login that equals the rotation": {"log in as rotated", "", "rotated"},
 	} {
-		for _, rename := range []error{nil, errors.ErrUnsupported} {
-			t.Run(fmt.Sprint(name, ", exchange ", rename), func(t *testing.T) {
+		for _, exchange := range []error{nil, errors.ErrUnsupported} {
+			t.Run(fmt.Sprint(name, ", exchange ", exchange), func(t *testing.T) {
 				t.Parallel()
-				again := newer(credentials())
-				again.RefreshToken = registry.NewSecret("again")
-				more := maps.Clone(operations)
-				more["log in again"] = func(d *registry.Dir) error { return d.SaveCredentials(context.Background(), key, again) }
-				more["log in as rotated"] = func(d *registry.Dir) error {
-					return d.SaveCredentials(context.Background(), key, rotated(credentials()))
-				}
-				more[""] = func(*registry.Dir) error { return nil }
-
 				d, path := newDir(t)
+				must(t, operations["register"](d))
 				others := openDir(t, path)
 				seen := map[string]bool{}
 				d.SetStep(func(step string) error {
+					first := !seen[step]
+					seen[step] = true
 					switch {
-					case seen[step]:
-					case step == "rename" && rename != nil:
-						seen[step] = true
-						return rename
-					case step == "rename":
-						seen[step] = true
-						return more[test.before](others)
-					case step == "put back":
-						seen[step] = true
+					case first && step == "exchange":
+						return errors.Join(more[test.before](others), exchange)
+					case first && step == "put back":
 						return more[test.meanwhile](others)
 					}
 					return nil
 				})
 				err := operations["rotate"](d)
-				if rename != nil {
-					must(t, err) // nothing came in between
-					wantStored(t, path, rotated(credentials()))
-					return
-				}
-				if !errors.Is(err, registry.ErrChanged) {
+				if test.before == "" {
+					must(t, err)
+				} else if !errors.Is(err, registry.ErrChanged) {
 					t.Errorf("UpdateCredentials: %v, want ErrChanged", err)
 				}
-				if test.want == "again" {
+				if put := seen["put back"]; put != (test.before != "" && exchange == nil && test.want != "none") && test.meanwhile == "" {
+					t.Errorf("something was put back: %v", put)
+				}
+				switch {
+				case test.want == "again" && exchange == nil:
 					wantStored(t, path, again)
-				} else if got := stateOf(t, path).login; got != test.want {
-					t.Errorf("the login is %s, want %s", got, test.want)
+				case test.meanwhile != "" && exchange != nil:
+					wantStored(t, path, newer(credentials()))
+				default:
+					if got := stateOf(t, path).login; got != test.want {
+						t.Errorf("the login is %s, want %s", got, test.want)
+					}
 				}
 				wantClean(t, path)
 			})
 		}
 	}
+}
+
+// Where two files cannot change places, a login of this process at least cannot
+// come between the two steps.
+func TestDirSavesOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	d, path := newDir(t)
+	saved := make(chan error, 1)
+	seen := map[string]bool{}
+	d.SetStep(func(step string) error {
+		first := !seen[step]
+		seen[step] = true
+		switch {
+		case first && step == "exchange":
+			return errors.ErrUnsupported
+		case first && step == "rename":
+			d.SetStep(nil)
+			go func() { saved <- operations["log in"](d) }()
+			// Time enough for a login that does not wait.
+			select {
+			case err := <-saved:
+				saved <- err
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	must(t, operations["rotate"](d))
+	must(t, <-saved)
+	wantStored(t, path, newer(credentials()))
 }
 
 // A lock that another process holds is waited for, and free when that ends,
@@ -516,6 +552,25 @@ func TestDirExchangedDuringAnUpdate(t *testing.T) {
 		wantClean(t, path)
 		wantClean(t, secondPath)
 	}
+}
+
+// The same for a change of the registry: it is made in the folder that is there.
+func TestDirExchangedDuringAChange(t *testing.T) {
+	t.Parallel()
+	d, path := newDir(t)
+	second, secondPath := newDir(t)
+	must(t, registerIn(t, second, other("returns")))
+	before := tree(t, path)
+	d.SetStep(atStep("sync", func(string) error {
+		swap(t, path, secondPath)
+		return nil
+	}))
+	must(t, registerIn(t, d, other("orders")))
+	if list, err := d.List(t.Context()); err != nil || len(list) != 3 {
+		t.Errorf("List gives %d connections and %v, want the three of the other folder", len(list), err)
+	}
+	wantTree(t, secondPath, before)
+	wantClean(t, path)
 }
 
 // A login that became unreadable during an update is left as it is.

@@ -4,6 +4,7 @@ package registry_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -67,6 +68,32 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 	must(t, err)
 	defer foreign.Close()
 	wantLockedOut(t, lockport.Registry(path), func(ctx context.Context) error { return d.SetCurrent(ctx, key) })
+}
+
+// Where there is nothing to update, nobody waits for the lock.
+func TestDirDoesNotWaitForNothing(t *testing.T) {
+	t.Parallel()
+	d, path := newDir(t)
+	must(t, registerIn(t, d, other("orders")))
+	machine := ports{fault: errors.New("this must not be tried")}
+	d.SetListen(machine.listen)
+	update := func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+		t.Error("the update was called")
+		return c, nil
+	}
+	for key, want := range map[string]error{
+		keyOf(t, other("orders")):  registry.ErrNotLoggedIn,
+		keyOf(t, other("returns")): registry.ErrNotFound,
+	} {
+		if err := d.UpdateCredentials(t.Context(), key, update); !errors.Is(err, want) {
+			t.Errorf("UpdateCredentials: %v, want %v", err, want)
+		}
+	}
+	must(t, os.Chmod(loginPath(path, key), 0o644))
+	wantSafe(t, d.UpdateCredentials(t.Context(), key, update), registry.ErrDamaged, loginPath(path, key))
+	if machine.count() != 0 {
+		t.Error("the lock was tried")
+	}
 }
 
 // collidingPath gives a path whose lock of the registry and whose lock of

@@ -172,6 +172,53 @@ func TestDirRefusesWhatIsNotPrivate(t *testing.T) {
 	}
 }
 
+// What changes between a look and the opening is not followed and not waited
+// for either.
+func TestDirOpensNothingElse(t *testing.T) {
+	t.Parallel()
+	d, path := newDir(t)
+	at := loginPath(path, key)
+	elsewhere := filepath.Join(t.TempDir(), "login")
+	foreign, err := registry.EncodeCredentials(newer(credentials()))
+	must(t, err)
+	must(t, os.WriteFile(elsewhere, foreign, 0o600))
+	must(t, os.Rename(at, at+".file"))
+	must(t, os.Symlink(elsewhere, at+".link"))
+	must(t, syscall.Mkfifo(at+".fifo", 0o600))
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			for _, kind := range []string{".file", ".fifo", ".file", ".link"} {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				if err := errors.Join(os.Rename(at+kind, at), os.Rename(at, at+kind)); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+	}()
+	err = promptly(t, func() error {
+		for range 20000 {
+			login, err := d.Credentials(t.Context(), key)
+			if err == nil && !login.Equal(credentials()) {
+				return errors.New("a link was followed")
+			}
+			if err != nil && !errors.Is(err, registry.ErrDamaged) && !errors.Is(err, registry.ErrNotLoggedIn) {
+				return err
+			}
+		}
+		return nil
+	})
+	close(stop)
+	must(t, <-done)
+	must(t, err)
+}
+
 // A folder can inherit a bit that lets nobody in.
 func TestDirTakesAFolderWithTheBitOfItsGroup(t *testing.T) {
 	t.Parallel()

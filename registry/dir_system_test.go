@@ -400,8 +400,32 @@ func childWithoutDescriptors(args []string) error {
 			return err
 		}
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+	// None is left when the update returns: the one that comparing needs was
+	// kept back.
+	if err := errors.Join(syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before), d.SaveCredentials(context.Background(), key, credentials())); err != nil {
 		return err
+	}
+	var taken []int
+	err = d.UpdateCredentials(context.Background(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+		if err := limit(32); err != nil {
+			return c, err
+		}
+		for {
+			fd, err := syscall.Open("/", syscall.O_RDONLY, 0)
+			if errors.Is(err, syscall.EMFILE) {
+				return rotated(c), nil
+			}
+			if err != nil {
+				return c, err
+			}
+			taken = append(taken, fd)
+		}
+	})
+	for _, fd := range taken {
+		err = errors.Join(err, syscall.Close(fd))
+	}
+	if err := errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)); err != nil {
+		return failed(err, "saving without a descriptor left")
 	}
 	return operations["log in"](d)
 }

@@ -135,14 +135,24 @@ func TestDirReadsAgainWhatOnlyLooksOld(t *testing.T) {
 	d := openDir(t, path)
 	d.SetClock(func() time.Time { return changed(t, bookPath(path)).Add(time.Second) })
 	book := d.CountBook()
-	for range 3 {
-		if _, err := d.Connection(t.Context(), key); err != nil {
-			t.Fatal(err)
+	read := func(times int64) {
+		t.Helper()
+		before := book.Opened.Load()
+		for range 3 {
+			if _, err := d.Connection(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := book.Opened.Load() - before; n != times {
+			t.Errorf("the file was opened %d times in 3, want %d", n, times)
 		}
 	}
-	if n := book.Opened.Load(); n != 3 {
-		t.Errorf("a file of one second was read %d times in 3", n)
-	}
+	read(3)
+	settle(d)
+	read(1)
+	// Nor when it claims to be of tomorrow.
+	must(t, os.Chtimes(bookPath(path), time.Time{}, time.Now().Add(24*time.Hour)))
+	read(3)
 }
 
 // changed gives when the system last noted a change of a file.

@@ -441,27 +441,23 @@ func (d *draft) settle() error {
 // the system cannot do that, the time between the steps is as short as can be.
 func (d *draft) replaceIf(was stamp) error {
 	path := filepath.Join(d.folder.path, d.target)
-	now, err := d.folder.look(d.target)
-	switch {
-	case err != nil:
-		return err
-	case now != was:
-		return ErrChanged
-	}
 	in, err := statFile(d.fd, path)
 	if err != nil {
 		return err
 	}
-	err = d.folder.step.before("rename")
+	err = d.folder.step.before("exchange")
 	if err == nil {
 		err = exchange(d.folder.fd, d.name, d.target)
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		return d.replace()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		if now, looked := d.folder.look(d.target); looked == nil && now == (stamp{}) {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
+		now, looked := d.folder.look(d.target)
+		switch {
+		case looked != nil:
+			return looked
+		case now != was:
 			return ErrChanged
+		case errors.Is(err, errors.ErrUnsupported):
+			return d.replace()
 		}
 	}
 	if err != nil {
