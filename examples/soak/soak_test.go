@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+)
+
+// A short run of the real thing.
+func TestSoak(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	status := start(t.Context(), []string{"--duration", "4s", "--seed", "7"}, &stdout, &stderr)
+	if status != cli.OK || stderr.Len() > 0 {
+		t.Errorf("status %d, stderr %q", status, &stderr)
+	}
+	output := stdout.String()
+	for _, want := range []string{`inspections +\d`, ` receipt +\d`, ` rotations +\d`, ` truncated +\d`, ` garbled +\d`, ` answered 5\d\d +\d`} {
+		if !regexp.MustCompile(want).MatchString(output) {
+			t.Errorf("the table has no %q:\n%s", want, output)
+		}
+	}
+	if hasToken(output) || strings.ContainsAny(output, "\r\x1b") {
+		t.Errorf("the table has what belongs in none:\n%q", output)
+	}
+	for line := range strings.Lines(output) {
+		if screen.Width(line) > screen.Columns {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+}
+
+func TestItCanBeStopped(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	if status := start(ctx, nil, &stdout, &stderr); status != cli.Failed || stderr.String() != "soak: it was stopped\n" {
+		t.Errorf("status %d, stderr %q", status, &stderr)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, test := range []struct {
+		args   []string
+		status int
+		stderr string
+	}{
+		{[]string{"-h"}, cli.OK, ""},
+		{[]string{"--duration", "0s"}, cli.Usage, "soak: --duration must be positive (soak -h helps)\n"},
+		{[]string{"--seed", "x"}, cli.Usage, "soak: --seed has a value that it cannot take (soak -h helps)\n"},
+		{[]string{"now"}, cli.Usage, "soak: it takes no argument (soak -h helps)\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := start(t.Context(), test.args, &stdout, &stderr)
+		if status != test.status || stderr.String() != test.stderr || (stdout.String() == help) != (status == cli.OK) {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", test.args, status, &stdout, &stderr)
+		}
+	}
+}
+
+func TestNoProgressInAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for _, to := range []io.Writer{w, new(bytes.Buffer)} {
+		if progressOn(to) != nil {
+			t.Errorf("a progress line would go to a %T that is no terminal", to)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+)
+
+// login is a session of a Hub, and what happened to it that can make an
+// inspection fail.
+type login struct {
+	id         string
+	hub        *hub
+	connection *connection
+
+	mu     sync.Mutex
+	lost   bool        // nothing can renew it any more
+	events []time.Time // its tokens changed, or died
+	ended  time.Time   // its connection has another one; zero while it has not
+	waits  []wait      // for the answers to its refreshes
+}
+
+type wait struct{ from, until time.Time }
+
+// happened notes an event; lost says that the session cannot go on.
+func (l *login) happened(at time.Time, lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = l.lost || lost
+	l.events = append(l.events, at)
+	for len(l.events) > 0 && at.Sub(l.events[0]) > keepHistory {
+		l.events = l.events[1:]
+	}
+}
+
+// troubled reports whether anything happened to it from one instant to another,
+// or it was lost before. To a call that waits for a refresh belongs all that
+// happened since that was sent, though the call itself began later.
+func (l *login) troubled(from, until time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost {
+		return true
+	}
+	const saving = 200 * time.Millisecond // after the answer came
+	began := from
+	for _, w := range l.waits {
+		if w.until.After(began.Add(-saving)) {
+			from = earliest(from, w.from)
+		}
+	}
+	for _, at := range l.events {
+		if !at.Before(from) && !at.After(until) {
+			return true
+		}
+	}
+	return false
+}
+
+// end notes that its connection has another login.
+func (l *login) end(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = at
+}
+
+// refreshed notes how long an answer to a refresh took.
+func (l *login) refreshed(from, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waits = append(l.waits, wait{from, until})
+	l.waits = l.waits[max(0, len(l.waits)-100):]
+}
+
+// longestRefresh is the longest one that ended after an instant.
+func (l *login) longestRefresh(after time.Time) (longest time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.waits {
+		if w.until.After(after) {
+			longest = max(longest, w.until.Sub(w.from))
+		}
+	}
+	return longest
+}
+
+// token is one that a Hub gave out.
+type token struct {
+	login *login
+
+	// Of a refresh token: how often the SDK sent it, how often it arrived, and
+	// what came back.
+	sent, arrived int
+	inFlight      bool
+	since         time.Time
+	used          bool           // a whole and good answer came back
+	spoiled       map[*wire]bool // to whom a whole answer came back that was not good
+}
+
+// tokens knows all sessions, and whose each token is.
+type tokens struct {
+	clock  clock
+	mu     sync.Mutex
+	known  map[string]*token
+	logins map[string]*login
+}
+
+// learn notes the tokens of a session before anybody can have them.
+func (t *tokens) learn(l *login, s hubtest.Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.logins[l.id] = l
+	for _, text := range []string{s.AccessToken, s.RefreshToken} {
+		if t.known[text] == nil {
+			t.known[text] = &token{login: l, spoiled: map[*wire]bool{}}
+		}
+	}
+}
+
+// owner gives the session of a token; nil for none.
+func (t *tokens) owner(text string) *login {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k := t.known[text]; k != nil {
+		return k.login
+	}
+	return nil
+}
+
+// login gives a session; nil for one that ended long ago.
+func (t *tokens) login(id string) *login {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.logins[id]
+}
+
+// forget drops the sessions that ended long ago, with their tokens.
+func (t *tokens) forget() {
+	now := t.clock.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, l := range t.logins {
+		l.mu.Lock()
+		ended := l.ended
+		l.mu.Unlock()
+		if !ended.IsZero() && now.Sub(ended) > keepHistory {
+			delete(t.logins, id)
+		}
+	}
+	for text, k := range t.known {
+		if t.logins[k.login.id] == nil {
+			delete(t.known, text)
+		}
+	}
+}
+
+// sending notes that a refresh token goes out, and says what is wrong with
+// that. A second time is right only where no whole answer came back the first
+// time, or the Hub could not answer.
+func (t *tokens) sending(text string, w *wire) (wrong string, again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := t.known[text]
+	switch {
+	case k == nil:
+		return "nobody gave it out", false
+	case k.inFlight:
+		wrong = "it is on its way already"
+	case k.used:
+		wrong = "it was exchanged already, and the answer came back whole"
+	case k.spoiled[w]:
+		wrong = "the Hub had refused it, or its answer was no good, and this transport knows"
+	}
+	again = k.sent > 0
+	k.sent, k.inFlight, k.since = k.sent+1, true, t.clock.now()
+	return wrong, again
+}
+
+// How an exchange of a refresh token ended, seen from the SDK.
+type exchanged int
+
+const (
+	exchangeLost exchanged = iota // no whole answer, or one that says "not now"
+	exchangeGood
+	exchangeSpoiled
+)
+
+func (t *tokens) came(text string, w *wire, how exchanged) {
+	t.mu.Lock()
+	k := t.known[text]
+	if k == nil || !k.inFlight {
+		t.mu.Unlock()
+		return
+	}
+	k.inFlight = false
+	k.used = k.used || how == exchangeGood
+	k.spoiled[w] = k.spoiled[w] || how == exchangeSpoiled
+	since := k.since
+	t.mu.Unlock()
+	now := t.clock.now()
+	k.login.refreshed(since, now)
+	k.login.happened(now, how == exchangeSpoiled)
+}
+
+// arrived notes a refresh token at the Hub, and reports whether the SDK sent it
+// that often.
+func (t *tokens) arrived(text string) (l *login, sentThatOften bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := t.known[text]
+	if k == nil {
+		return nil, true // garbled on the way
+	}
+	k.arrived++
+	return k.login, k.arrived <= k.sent
+}
+
