@@ -49,13 +49,13 @@ type callKey struct{}
 // newCall begins a call. Its context has the deadline, if it has one.
 func (s *soak) newCall(ctx context.Context, kind string, limit time.Duration, questions ...*question) (*call, context.CancelFunc) {
 	c := &call{kind: kind, questions: questions, start: s.clock.now(), limit: limit, seen: map[string]*checks{}}
-	cancel := context.CancelFunc(func() {})
+	ctx = context.WithValue(ctx, callKey{}, c)
+	var cancel context.CancelFunc
 	if limit > 0 {
-		ctx, cancel = context.WithTimeout(ctx, limit)
+		c.ctx, cancel = context.WithTimeout(ctx, limit)
 	} else {
-		ctx, cancel = context.WithCancel(ctx)
+		c.ctx, cancel = context.WithCancel(ctx)
 	}
-	c.ctx = context.WithValue(ctx, callKey{}, c)
 	return c, cancel
 }
 

@@ -16,7 +16,7 @@ import (
 
 // through sends text through a proxy with this script to a server that sends it
 // back, and gives what came and how it ended.
-func through(t *testing.T, text string, s script) (came string, ended error, met []string) {
+func through(t *testing.T, text string, s script) (came string, met []string, ended error) {
 	t.Helper()
 	server, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -49,14 +49,14 @@ func through(t *testing.T, text string, s script) (came string, ended error, met
 	defer p.close()
 	conn, err := net.Dial("tcp4", p.address())
 	if err != nil {
-		return "", err, met // refused so soon
+		return "", met, err // refused so soon
 	}
 	defer conn.Close()
 	_, _ = io.WriteString(conn, text)
 	_ = conn.(*net.TCPConn).CloseWrite()
 	all, err := io.ReadAll(conn)
 	p.close() // and nothing more is met
-	return string(all), err, met
+	return string(all), met, err
 }
 
 func TestFaultsOfTheProxy(t *testing.T) {
@@ -83,7 +83,7 @@ func TestFaultsOfTheProxy(t *testing.T) {
 		t.Run(test.kind, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			came, ended, met := through(t, "hello, world", test.script)
+			came, met, ended := through(t, "hello, world", test.script)
 			if test.want != "" && came != test.want || !test.ended(ended) || time.Since(start) < test.took {
 				t.Errorf("%q came, ended by %v after %v", came, ended, time.Since(start))
 			}

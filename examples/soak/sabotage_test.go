@@ -413,7 +413,9 @@ func bindingChanged(of error) error {
 	return failure(of, feedback.Failure{Event: feedback.BindingChanged})
 }
 
-func ofNothing(error) error { return feedback.NewError(feedback.Failure{Event: feedback.ConnectionLost}) }
+func ofNothing(error) error {
+	return feedback.NewError(feedback.Failure{Event: feedback.ConnectionLost})
+}
 
 // leaked is what the leaks of a test left, to be taken away after it.
 var leaked leaks

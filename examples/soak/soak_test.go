@@ -22,7 +22,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("status %d, stderr %q", status, &stderr)
 	}
 	output := stdout.String()
-	for _, want := range []string{`inspections +\d`, ` receipt +\d`, ` rotations +\d`, ` truncated +\d`, ` garbled +\d`, ` answered 5\d\d +\d`} {
+	for _, want := range []string{`inspections +\d`, ` receipt +\d`, `faults +\d`, `sessions and connections +\d`} {
 		if !regexp.MustCompile(want).MatchString(output) {
 			t.Errorf("the table has no %q:\n%s", want, output)
 		}

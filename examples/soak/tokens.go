@@ -215,4 +215,3 @@ func (t *tokens) arrived(text string) (l *login, sentThatOften bool) {
 	k.arrived++
 	return k.login, k.arrived <= k.sent
 }
-
