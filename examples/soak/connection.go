@@ -115,7 +115,6 @@ func (c *connection) save(ctx context.Context, credentials registry.Credentials)
 // replace gives the connection a new login for good: the operations of the old
 // one are out of reach.
 func (c *connection) replace(ctx context.Context) error {
-	c.needsLogin.Store(false)
 	next, credentials := c.newLogin()
 	if err := c.save(ctx, credentials); err != nil {
 		return err
@@ -131,6 +130,7 @@ func (c *connection) replace(ctx context.Context) error {
 	c.dead = c.dead[max(0, len(c.dead)-keepDead):]
 	c.done = append(c.done, c.open...)
 	c.login, c.open = next, nil
+	c.needsLogin.Store(false)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -332,15 +333,21 @@ func (s *soak) question(r *rand.Rand) *question {
 	return &question{connection: c, original: o.original, operation: o}
 }
 
-// answered does what an answer asks of the program that sent the operation.
+// answered does what an answer asks of the program that sent the operation: to
+// have a person log in again.
 func (s *soak) answered(q *question, err error) {
-	if codeOf(err) != "agent_authorization_unavailable" {
+	if !errors.Is(err, feedback.CodeAgentAuthorizationUnavailable) {
 		return
 	}
-	q.connection.mu.Lock()
-	defer q.connection.mu.Unlock()
-	if q.connection.login.id == q.session() {
-		q.connection.needsLogin.Store(true)
+	c := q.connection
+	bound := c.bound.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.login.id != q.session() || bound != q.session() || c.needsLogin.Swap(true) {
+		return
+	}
+	if session, _ := c.hub.Session(q.session()); !session.Revoked {
+		s.tally.session("logins asked for though the session lives")
 	}
 }
 

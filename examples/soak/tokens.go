@@ -43,7 +43,7 @@ func (l *login) troubled(from, until time.Time) bool {
 	if l.lost {
 		return true
 	}
-	const saving = 200 * time.Millisecond // after the answer came
+	const saving = time.Second // at most, after the answer came
 	began := from
 	for _, w := range l.waits {
 		if w.until.After(began.Add(-saving)) {
