@@ -25,9 +25,9 @@
 //     the binding was checked.
 //   - Errors are of the vocabulary, have a reason, and show no token. Neither
 //     do log records.
-//   - A refresh token is sent once. Where the network lost the answer it may be
-//     sent by a later inspection, and the session is lost: this program logs in
-//     again and counts it.
+//   - A refresh token is sent once. Where no answer came, or one that says "not
+//     now", a later inspection may send it again. If the Hub had taken it the
+//     session is lost then: this program logs in again and counts it.
 //   - Each entry of a batch is answered once; a watch yields news only.
 //   - Memory stays bounded; goroutines and descriptors end where they began.
 //

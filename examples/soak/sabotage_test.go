@@ -44,9 +44,9 @@ func TestSabotageIsNoticed(t *testing.T) {
 		{"an error wraps a token", config{sdk: failing(wrappingToken)}, errorIsKnown},
 		{"an error has no reason", config{sdk: failing(bindingChanged)}, errorIsKnown},
 		{"an error is of another invocation", config{sdk: failing(ofNothing)}, errorIsKnown},
-		{"an update runs twice", config{store: func(s registry.Store) registry.Store { return twice{s} }}, refreshIsOnce},
+		{"a refresh is sent twice", config{above: repeatedPost}, refreshIsOnce},
 		{"a rotation is not saved", config{store: func(s registry.Store) registry.Store { return forgetful{s} }}, refreshIsOnce},
-		{"a refresh is repeated on the wire", config{wire: repeatedPost}, refreshIsOnce},
+		{"a refresh is sent twice where nobody looks", config{wire: repeatedPost}, refreshIsOnce},
 		{"a batch leaves an entry out", config{sdk: batching(0)}, answerIsOnce},
 		{"a batch answers an entry twice", config{sdk: batching(2)}, answerIsOnce},
 		{"a watch tells the same twice", config{sdk: watching(2)}, answerIsOnce},
@@ -282,18 +282,6 @@ func (s *mixed) Credentials(ctx context.Context, key string) (registry.Credentia
 }
 
 type update = func(context.Context, registry.Credentials) (registry.Credentials, error)
-
-// twice runs updates twice.
-type twice struct{ registry.Store }
-
-func (s twice) UpdateCredentials(ctx context.Context, key string, do update) error {
-	return s.Store.UpdateCredentials(ctx, key, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
-		if callOf(ctx) != nil {
-			_, _ = do(ctx, c)
-		}
-		return do(ctx, c)
-	})
-}
 
 // forgetful saves no rotation.
 type forgetful struct{ registry.Store }

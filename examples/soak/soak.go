@@ -47,13 +47,22 @@ type sdk interface {
 	CloseIdleConnections()
 }
 
+// book is a registry, with what changes it. [registry.Memory] is one.
+type book interface {
+	registry.Store
+	Register(context.Context, registry.Descriptor, ...registry.RegisterOption) (registry.Connection, error)
+	Remove(ctx context.Context, key string) error
+	SaveCredentials(ctx context.Context, key string, credentials registry.Credentials) error
+	DeleteCredentials(ctx context.Context, key string) error
+}
+
 // soak is one run.
 type soak struct {
 	config config
 	clock  clock
 	tally  *tally
 	tokens *tokens
-	store  *registry.Memory
+	store  book
 	hubs   []*hub
 	byHost map[string]*hub
 

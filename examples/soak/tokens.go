@@ -95,7 +95,7 @@ type token struct {
 	inFlight      bool
 	since         time.Time
 	used          bool           // a whole and good answer came back
-	spoiled       map[*wire]bool // to whom a whole answer came back that was not good
+	spoiled       map[*wire]bool // whom the Hub told that it took or refused it, with nothing to save
 }
 
 // tokens knows all sessions, and whose each token is.
@@ -156,8 +156,8 @@ func (t *tokens) forget() {
 }
 
 // sending notes that a refresh token goes out, and says what is wrong with
-// that. A second time is right only where no whole answer came back the first
-// time, or the Hub could not answer.
+// that. A second time is right only where the transport cannot know that the
+// Hub took or refused it the first time.
 func (t *tokens) sending(text string, w *wire) (wrong string, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,7 +170,7 @@ func (t *tokens) sending(text string, w *wire) (wrong string, again bool) {
 	case k.used:
 		wrong = "it was exchanged already, and the answer came back whole"
 	case k.spoiled[w]:
-		wrong = "the Hub had refused it, or its answer was no good, and this transport knows"
+		wrong = "the Hub had taken or refused it, and this transport knows"
 	}
 	again = k.sent > 0
 	k.sent, k.inFlight, k.since = k.sent+1, true, t.clock.now()
@@ -181,9 +181,9 @@ func (t *tokens) sending(text string, w *wire) (wrong string, again bool) {
 type exchanged int
 
 const (
-	exchangeLost exchanged = iota // no whole answer, or one that says "not now"
+	exchangeLost exchanged = iota // no answer, or one that says "not now"
 	exchangeGood
-	exchangeSpoiled
+	exchangeSpoiled // the Hub took or refused it, and there is nothing to save
 )
 
 func (t *tokens) came(text string, w *wire, how exchanged) {

@@ -42,7 +42,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 func (w *wire) read(r *http.Request, h *hub, c *call) {
 	s := w.soak
 	id := invocationIn(r.URL.Path)
-	if r.Method != http.MethodGet || id == "" && r.URL.Path != capabilitiesPath || r.URL.RawQuery != "" || r.Body != nil {
+	if r.Method != http.MethodGet || id == "" && r.URL.Path != capabilitiesPath || r.URL.RawQuery != "" || hasBody(r) {
 		s.breaks(nothingIsDone, "this left for %s: %s %s", h.name, r.Method, r.URL.RequestURI())
 		return
 	}
@@ -72,6 +72,15 @@ func (w *wire) read(r *http.Request, h *hub, c *call) {
 	}
 }
 
+// hasBody reports that there is something in the body of a read.
+func hasBody(r *http.Request) bool {
+	if r.Body == nil {
+		return false
+	}
+	n, err := r.Body.Read(make([]byte, 1)) // of an empty one, this takes nothing away
+	return n > 0 || err != io.EOF
+}
+
 // refresh looks at a refresh, and at how much of its answer comes back.
 func (w *wire) refresh(r *http.Request, h *hub, c *call) (*http.Response, error) {
 	s := w.soak
@@ -96,7 +105,7 @@ func (w *wire) refresh(r *http.Request, h *hub, c *call) (*http.Response, error)
 		s.breaks(refreshIsOnce, "the refresh token of session %s of %s is sent once more, though %s", l.id, l.connection, wrong)
 	}
 	if again {
-		s.tally.session("refresh tokens sent again after no whole answer")
+		s.tally.session("refresh tokens sent again after no answer")
 	}
 	response, err := w.below.RoundTrip(sent)
 	switch {
@@ -104,7 +113,7 @@ func (w *wire) refresh(r *http.Request, h *hub, c *call) (*http.Response, error)
 		s.tokens.came(text, w, exchangeLost)
 	case response.StatusCode == http.StatusOK:
 		response.Body = &seenBody{ReadCloser: response.Body, done: func(body []byte) {
-			how := exchangeLost
+			how := exchangeSpoiled // the Hub took the token
 			if body != nil {
 				how = w.exchange(body, l)
 			}
