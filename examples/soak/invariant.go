@@ -1,8 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"time"
 )
 
 // An invariant is what must hold all the time.
@@ -32,13 +32,8 @@ func (b *breach) Error() string { return string(b.invariant) + ": " + b.account 
 
 // breaks reports a breach. The first one ends the run.
 func (s *soak) breaks(i invariant, format string, args ...any) {
-	s.end(&breach{invariant: i, account: fmt.Sprintf("seed %d, %v into the run: ", s.config.seed, s.clock.now().Sub(s.clock.start.Round(0)).Round(1e6)) + fmt.Sprintf(format, args...)})
-}
-
-// breached is the first breach; nil while there is none.
-func breached(ctx context.Context) error {
-	if b, ok := context.Cause(ctx).(*breach); ok {
-		return b
-	}
-	return nil
+	at := s.clock.now().Sub(s.clock.start.Round(0)).Round(time.Millisecond)
+	b := &breach{i, fmt.Sprintf("seed %d, %v into the run: ", s.config.seed, at) + fmt.Sprintf(format, args...)}
+	s.breach.CompareAndSwap(nil, b)
+	s.end(b)
 }
