@@ -127,8 +127,7 @@ func (s *soak) unreasonable(c *call, q *question, failure *feedback.Error, end t
 // isLate reports whether a limit of the call, or of a refresh that it waited
 // for, can have passed.
 func (s *soak) isLate(c *call, l *login, end time.Time) bool {
-	took := end.Sub(c.start)
-	if took >= inspectionLimit || c.limit > 0 && took >= c.limit {
+	if end.Sub(c.start) >= inspectionLimit || c.ctx.Err() == context.DeadlineExceeded {
 		return true
 	}
 	return l != nil && l.longestRefresh(c.start) >= inspectionLimit-100*time.Millisecond
