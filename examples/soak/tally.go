@@ -103,7 +103,7 @@ func progressOn(w io.Writer) func(*tally, time.Duration) {
 	return func(t *tally, took time.Duration) {
 		inspections, receipts, faults, rotations := t.totals()
 		line := fmt.Sprintf("%v of %v: %s inspections, %s receipts, %s faults, %s rotations",
-			took.Round(time.Second), t.config.duration, thousands(inspections), thousands(receipts), thousands(faults), thousands(rotations))
+			took.Truncate(time.Second), t.config.duration, thousands(inspections), thousands(receipts), thousands(faults), thousands(rotations))
 		fmt.Fprint(f, "\r"+screen.Pad(screen.Cut(line, screen.Columns-1), screen.Columns-1))
 		if took >= t.config.duration {
 			fmt.Fprint(f, "\r"+strings.Repeat(" ", screen.Columns-1)+"\r")
