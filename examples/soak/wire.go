@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -136,7 +137,7 @@ func (w *wire) exchange(body []byte, l *login) exchanged {
 		AccessToken  string `json:"access_token"`
 		RefreshToken string `json:"refresh_token"`
 	}
-	if json.Unmarshal(body, &grant) != nil || w.soak.tokens.owner(grant.AccessToken) != l || w.soak.tokens.owner(grant.RefreshToken) != l {
+	if !utf8.Valid(body) || json.Unmarshal(body, &grant) != nil || w.soak.tokens.owner(grant.AccessToken) != l || w.soak.tokens.owner(grant.RefreshToken) != l {
 		return exchangeSpoiled // garbled
 	}
 	w.soak.tally.session("rotations")
