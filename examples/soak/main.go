@@ -66,7 +66,7 @@ func main() {
 func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := cli.NewFlags("soak")
 	duration := flags.Duration("duration", 10*time.Minute, "")
-	seed := flags.Uint64("seed", 1, "")
+	seed := flags.Int("seed", 1, "")
 	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
 	switch {
 	case !goOn:
@@ -76,7 +76,7 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case *duration <= 0:
 		return cli.Complain(flags, stderr, "--duration must be positive")
 	}
-	tally, err := run(ctx, config{duration: *duration, seed: *seed, progress: progressOn(stderr)})
+	tally, err := run(ctx, config{duration: *duration, seed: uint64(*seed), progress: progressOn(stderr)})
 	if tally != nil {
 		tally.print(stdout)
 	}

@@ -31,7 +31,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("the table has what belongs in none:\n%q", output)
 	}
 	for line := range strings.Lines(output) {
-		if screen.Width(line) > screen.Columns {
+		if screen.Width(line) > screen.Plain {
 			t.Errorf("too wide: %q", line)
 		}
 	}
@@ -54,7 +54,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{[]string{"-h"}, cli.OK, ""},
 		{[]string{"--duration", "0s"}, cli.Usage, "soak: --duration must be positive (soak -h helps)\n"},
-		{[]string{"--seed", "x"}, cli.Usage, "soak: --seed has a value that it cannot take (soak -h helps)\n"},
+		{[]string{"--seed", "x"}, cli.Usage, "soak: --seed has a value that it cannot take; it takes a whole number (soak -h helps)\n"},
 		{[]string{"now"}, cli.Usage, "soak: it takes no argument (soak -h helps)\n"},
 	} {
 		var stdout, stderr bytes.Buffer

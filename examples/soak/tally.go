@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -91,22 +89,19 @@ func thousands(n int) string {
 	return digits
 }
 
-// progressOn gives the progress line for a terminal; nil where f is none.
+// progressOn gives the progress line for a terminal; nil where w is none.
 func progressOn(w io.Writer) func(*tally, time.Duration) {
-	f, ok := w.(*os.File)
-	if !ok {
+	if !screen.IsTerminal(w) {
 		return nil
 	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
-	}
+	columns := screen.ColumnsOf(w)
 	return func(t *tally, took time.Duration) {
-		inspections, receipts, faults, rotations := t.totals()
-		line := fmt.Sprintf("%v of %v: %s inspections, %s receipts, %s faults, %s rotations",
-			took.Truncate(time.Second), t.config.duration, thousands(inspections), thousands(receipts), thousands(faults), thousands(rotations))
-		fmt.Fprint(f, "\r"+screen.Pad(screen.Cut(line, screen.Columns-1), screen.Columns-1))
-		if took >= t.config.duration {
-			fmt.Fprint(f, "\r"+strings.Repeat(" ", screen.Columns-1)+"\r")
+		line := ""
+		if took < t.config.duration {
+			inspections, receipts, faults, rotations := t.totals()
+			line = fmt.Sprintf("%v of %v: %s inspections, %s receipts, %s faults, %s rotations",
+				took.Truncate(time.Second), t.config.duration, thousands(inspections), thousands(receipts), thousands(faults), thousands(rotations))
 		}
+		fmt.Fprint(w, "\r\x1b[K"+screen.Cut(line, columns-1))
 	}
 }
