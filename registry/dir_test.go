@@ -360,7 +360,7 @@ func TestDirArguments(t *testing.T) {
 // needs no leave.
 func TestDirWithoutConsent(t *testing.T) {
 	t.Parallel()
-	d, path := newDir(t)
+	_, path := newDir(t)
 	before := tree(t, path)
 	d, err := registry.OpenDir(path)
 	must(t, err)
