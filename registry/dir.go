@@ -380,10 +380,6 @@ func (d *Dir) change(ctx context.Context, edit func(*book) (changed bool, err er
 
 func nothing() error { return nil }
 
-// errAgain says that the registry was changed by somebody who does not keep to
-// the lock.
-var errAgain = errors.New("the registry has changed meanwhile")
-
 func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() error) error {
 	b, was, err := d.read()
 	if err != nil {

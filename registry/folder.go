@@ -193,67 +193,65 @@ func (f *folder) look(name string) (stamp, error) {
 	return fileStamp(&st), nil
 }
 
-// read reads a file of the user's alone. The error matches fs.ErrNotExist where
-// there is none, and ErrDamaged where it is anything else or longer than limit.
-// It never waits for what is no file.
+// read reads a file of the user's alone and gives its stamp. The error matches
+// fs.ErrNotExist where there is none, and ErrDamaged where it is anything else,
+// which is not even opened, or longer than limit.
 func (f *folder) read(name string, limit int64) ([]byte, stamp, error) {
 	path := filepath.Join(f.path, name)
 	for range readTries {
-		data, before, after, err := f.readOnce(name, path, limit)
-		if err != nil || before == after {
-			return data, after, err
+		seen, err := f.look(name)
+		switch {
+		case err != nil:
+			return nil, stamp{}, err
+		case seen == stamp{}:
+			return nil, stamp{}, fs.ErrNotExist
+		}
+		if err := private(seen, path, limit); err != nil {
+			return nil, stamp{}, err
+		}
+		data, err := f.readSeen(name, path, seen)
+		if !errors.Is(err, errAgain) {
+			return data, seen, err
 		}
 	}
 	return nil, stamp{}, damaged(path + " changed all the time while it was read")
 }
 
-func (f *folder) readOnce(name, path string, limit int64) (data []byte, before, after stamp, err error) {
-	// A device or a socket is not even opened.
-	before, err = f.look(name)
-	if err != nil {
-		return nil, stamp{}, stamp{}, err
-	}
-	if before == (stamp{}) {
-		return nil, stamp{}, stamp{}, fs.ErrNotExist
-	}
-	if err := private(before, path, limit); err != nil {
-		return nil, stamp{}, stamp{}, err
-	}
+// readSeen reads the file that was seen; errAgain means that it is another one
+// by now, or has changed meanwhile.
+func (f *folder) readSeen(name, path string, seen stamp) ([]byte, error) {
 	fd, err := again(func() (int, error) {
 		return unix.Openat(f.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, stamp{}, stamp{}, fs.ErrNotExist
-	case errors.Is(err, unix.ELOOP):
-		return nil, stamp{}, stamp{}, damaged(path + " is a link")
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ELOOP):
+		return nil, errAgain
 	case err != nil:
-		return nil, stamp{}, stamp{}, systemError("opening "+path, err)
+		return nil, systemError("opening "+path, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if before, err = statFile(fd, path); err != nil {
-		return nil, stamp{}, stamp{}, err
-	}
-	if err := private(before, path, limit); err != nil {
-		return nil, stamp{}, stamp{}, err
-	}
-	// One byte more shows a file that has grown.
-	data = make([]byte, before.size+1)
-	n := 0
-	for n < len(data) {
-		got, err := again(func() (int, error) { return unix.Read(fd, data[n:]) })
-		if err != nil {
-			return nil, stamp{}, stamp{}, systemError("reading "+path, err)
+	unchanged := func() error {
+		now, err := statFile(fd, path)
+		if err == nil && now != seen {
+			err = errAgain
 		}
-		if got == 0 {
-			break
+		return err
+	}
+	if err := unchanged(); err != nil {
+		return nil, err
+	}
+	data := make([]byte, seen.size)
+	for n := 0; n < len(data); {
+		got, err := again(func() (int, error) { return unix.Read(fd, data[n:]) })
+		switch {
+		case err != nil:
+			return nil, systemError("reading "+path, err)
+		case got == 0:
+			return nil, errAgain
 		}
 		n += got
 	}
-	if after, err = statFile(fd, path); err != nil {
-		return nil, stamp{}, stamp{}, err
-	}
-	return data[:n], before, after, nil
+	return data, unchanged()
 }
 
 // private says what of a file is not as that of the user alone.

@@ -1,6 +1,9 @@
 package registry
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // A stamp tells whether what has a name is still the same file or folder, with
 // the same content. The zero stamp is that of nothing.
@@ -30,6 +33,10 @@ func (s stamp) permissions() uint32 { return s.mode &^ kindMask }
 func (s stamp) sameFile(other stamp) bool {
 	return s.device == other.device && s.inode == other.inode && s.size == other.size && s.modified == other.modified
 }
+
+// errAgain says that a file changed in the middle of something, which may go
+// well the next time. Nobody outside gets to see it.
+var errAgain = errors.New("a file has changed meanwhile")
 
 // youth is how long a file can change once more without a sign of it in its
 // times, on a file system that counts in seconds (contract and design: 2 s).
