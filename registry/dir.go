@@ -314,12 +314,10 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 	if after.Equal(*before) {
 		return nil
 	}
-	entry, err = d.entry(key)
-	switch {
-	case errors.Is(err, ErrNotFound):
+	// Where the registry cannot be read just now, the rotation is saved all the
+	// same: it is all that is left of the session.
+	if _, err := d.entry(key); errors.Is(err, ErrNotFound) {
 		return ErrChanged
-	case err != nil:
-		return err
 	}
 	normal, err := entry.accept(after)
 	if err != nil {

@@ -166,6 +166,11 @@ func TestDirWhenAStepFails(t *testing.T) {
 					must(t, err)
 					break
 				}
+				if failed == "allocate" || failed == "exchange" { // for which there is another way
+					must(t, err)
+					wantStored(t, path, rotated(credentials()))
+					continue
+				}
 				wantSafe(t, err, syscall.ENOSPC, path, "no space left on device")
 				if failed == "sync folder" {
 					wantOneOf(t, path, states)
@@ -191,7 +196,12 @@ func TestDirIsReadyBeforeAnUpdate(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"create", "reserve"} {
 		d, path := newDir(t)
-		d.SetStep(atStep(step, func(string) error { return syscall.ENOSPC }))
+		d.SetStep(func(now string) error {
+			if now == step || step == "reserve" && (now == "allocate" || now == "write") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
 		err := d.UpdateCredentials(t.Context(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 			t.Errorf("the update was called, although %s failed", step)
 			return rotated(c), nil
@@ -205,7 +215,7 @@ func TestDirIsReadyBeforeAnUpdate(t *testing.T) {
 	var steps []string
 	d.SetStep(func(step string) error {
 		steps = append(steps, step)
-		if step == "reserve" {
+		if step == "allocate" {
 			return errors.ErrUnsupported
 		}
 		return nil
@@ -222,7 +232,7 @@ func TestDirIsReadyBeforeAnUpdate(t *testing.T) {
 		}
 		return rotated(c), nil
 	}))
-	want := []string{"create", "reserve", "sync", "write", "sync", "exchange", "sync folder"}
+	want := []string{"create", "allocate", "write", "sync", "write", "sync", "exchange", "sync folder"}
 	if fmt.Sprint(steps) != fmt.Sprint(want) {
 		t.Errorf("the steps are %q, want %q", steps, want)
 	}
@@ -571,6 +581,29 @@ func TestDirExchangedDuringAChange(t *testing.T) {
 	}
 	wantTree(t, secondPath, before)
 	wantClean(t, path)
+}
+
+// Connections that became unreadable cost no session its rotation.
+func TestDirSavesWithoutItsConnections(t *testing.T) {
+	t.Parallel()
+	for how, spoil := range map[string]func(path string) error{
+		"damaged connections":       func(path string) error { return os.Truncate(bookPath(path), 10) },
+		"a folder for everybody":    func(path string) error { return os.Chmod(path, 0o755) },
+		"connections for everybody": func(path string) error { return os.Chmod(bookPath(path), 0o644) },
+	} {
+		d, path := newDir(t)
+		err := d.UpdateCredentials(t.Context(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+			return rotated(c), spoil(path)
+		})
+		if err != nil {
+			t.Errorf("UpdateCredentials with %s: %v", how, err)
+		}
+		want, err := registry.EncodeCredentials(rotated(credentials()))
+		must(t, err)
+		if stored, err := os.ReadFile(loginPath(path, key)); err != nil || string(stored) != string(want) {
+			t.Errorf("with %s the rotation is not stored (%v)", how, err)
+		}
+	}
 }
 
 // A login that became unreadable during an update is left as it is.

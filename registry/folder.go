@@ -356,13 +356,18 @@ func (f *folder) draft(target string) (*draft, error) {
 	}
 }
 
-// reserve makes sure that there is room for size bytes.
+// reserve makes sure that there is room for size bytes. Where the file system
+// gives none away, it is written full.
 func (d *draft) reserve(size int64) error {
-	err := d.folder.step.before("reserve")
+	err := d.folder.step.before("allocate")
 	if err == nil {
 		err = allocate(d.fd, size)
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
+	if err == nil {
+		return nil
+	}
+	err = d.folder.step.before("write")
+	if err == nil {
 		err = d.write(make([]byte, size))
 	}
 	if err != nil {
@@ -447,19 +452,14 @@ func (d *draft) replaceIf(was stamp) error {
 	if err == nil {
 		err = exchange(d.folder.fd, d.name, d.target)
 	}
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
-		now, looked := d.folder.look(d.target)
-		switch {
-		case looked != nil:
-			return looked
+	if err != nil {
+		switch now, err := d.folder.look(d.target); {
+		case err != nil:
+			return err
 		case now != was:
 			return ErrChanged
-		case errors.Is(err, errors.ErrUnsupported):
-			return d.replace()
 		}
-	}
-	if err != nil {
-		return systemError("replacing "+path, err)
+		return d.replace()
 	}
 	out, err := d.folder.look(d.name)
 	switch {

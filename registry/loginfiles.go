@@ -199,7 +199,7 @@ func (r *fileRotation) begin() (err error) {
 		return err
 	}
 	r.spare, err = r.vault.open()
-	return err
+	return missing(err, r.vault.root)
 }
 
 func (r *fileRotation) save(after Credentials) error {
