@@ -226,12 +226,12 @@ func TestBatchStops(t *testing.T) {
 			originals := w.operations(50)
 			start := time.Now()
 			leave(w, originals)
-			sent := len(w.wire.requests())
+			sent := w.hub.Requests().Total()
 			if time.Since(start) > 0 || sent > 1+1+8 {
 				t.Errorf("%s: left after %v and %d requests", name, time.Since(start), sent)
 			}
 			time.Sleep(time.Minute)
-			if later := len(w.wire.requests()); later != sent {
+			if later := w.hub.Requests().Total(); later != sent {
 				t.Errorf("%s: %d requests after the loop was left", name, later-sent)
 			}
 		})

@@ -27,33 +27,34 @@ func TestSabotageIsNoticed(t *testing.T) {
 		name   string
 		config config
 		want   invariant
+		or     invariant // the same, but where the SDK itself may be the first to notice
 	}{
-		{"a letter of a text is changed on the way", config{wire: onReceipts(changeLetter)}, receiptIsTrue},
-		{"an older answer is given", config{wire: stale}, receiptIsTrue},
-		{"a Hub's answer is given for another one", config{wire: swapped()}, receiptIsTrue},
-		{"an answer of another session is given", config{sdk: oneForAll}, bindingIsKept},
-		{"a binding that changed is overlooked", config{store: func(s registry.Store) registry.Store { return &unchanging{Store: s} }}, bindingIsKept},
-		{"an operation is sent", config{above: also(submit)}, nothingIsDone},
-		{"an operation is sent where nobody looks", config{wire: also(submit)}, nothingIsDone},
-		{"an operation is resumed", config{above: also(resume)}, nothingIsDone},
-		{"the host's cookies are sent", config{above: withCookie}, nothingIsDone},
-		{"the token of another session is sent", config{store: func(s registry.Store) registry.Store { return &mixed{Store: s} }}, tokenStaysHome},
-		{"a read is sent twice", config{above: also(func(r *http.Request) *http.Request { return r.Clone(r.Context()) })}, requestIsChecked},
-		{"an error is of another kind", config{sdk: failing(func(error) error { return io.ErrUnexpectedEOF })}, errorIsKnown},
-		{"an error shows a token", config{sdk: failing(withToken)}, errorIsKnown},
-		{"an error wraps a token", config{sdk: failing(wrappingToken)}, errorIsKnown},
-		{"an error has no reason", config{sdk: failing(bindingChanged)}, errorIsKnown},
-		{"an error is of another invocation", config{sdk: failing(ofNothing)}, errorIsKnown},
-		{"a refresh is sent twice", config{above: repeatedPost}, refreshIsOnce},
-		{"a rotation is not saved", config{store: func(s registry.Store) registry.Store { return forgetful{s} }}, refreshIsOnce},
-		{"a refresh is sent twice where nobody looks", config{wire: repeatedPost}, refreshIsOnce},
-		{"a batch leaves an entry out", config{sdk: batching(0)}, answerIsOnce},
-		{"a batch answers an entry twice", config{sdk: batching(2)}, answerIsOnce},
-		{"a watch tells the same twice", config{sdk: watching(2)}, answerIsOnce},
-		{"a watch just ends", config{sdk: watching(0)}, answerIsOnce},
-		{"a goroutine stays", config{wire: leaking(leakGoroutine), duration: short, settle: short}, nothingIsLeft},
-		{"a descriptor stays", config{wire: leaking(leakDescriptor), duration: short, settle: short}, nothingIsLeft},
-		{"memory grows", config{wire: leaking(leakMemory)}, memoryIsBounded},
+		{"a letter of a text is changed on the way", config{wire: onReceipts(changeLetter)}, receiptIsTrue, receiptIsTrue},
+		{"an older answer is given", config{wire: stale}, receiptIsTrue, receiptIsTrue},
+		{"a Hub's answer is given for another one", config{wire: swapped()}, receiptIsTrue, receiptIsTrue},
+		{"an answer of another session is given", config{sdk: oneForAll}, bindingIsKept, bindingIsKept},
+		{"a binding that changed is overlooked", config{store: func(s registry.Store) registry.Store { return &unchanging{Store: s} }}, bindingIsKept, errorIsKnown},
+		{"an operation is sent", config{above: also(submit)}, nothingIsDone, nothingIsDone},
+		{"an operation is sent where nobody looks", config{wire: also(submit)}, nothingIsDone, nothingIsDone},
+		{"an operation is resumed", config{above: also(resume)}, nothingIsDone, nothingIsDone},
+		{"the host's cookies are sent", config{above: withCookie}, nothingIsDone, nothingIsDone},
+		{"the token of another session is sent", config{store: func(s registry.Store) registry.Store { return &mixed{Store: s} }}, tokenStaysHome, tokenStaysHome},
+		{"a read is sent twice", config{above: also(func(r *http.Request) *http.Request { return r.Clone(r.Context()) })}, requestIsChecked, requestIsChecked},
+		{"an error is of another kind", config{sdk: failing(func(error) error { return io.ErrUnexpectedEOF })}, errorIsKnown, errorIsKnown},
+		{"an error shows a token", config{sdk: failing(withToken)}, errorIsKnown, errorIsKnown},
+		{"an error wraps a token", config{sdk: failing(wrappingToken)}, errorIsKnown, errorIsKnown},
+		{"an error has no reason", config{sdk: failing(bindingChanged)}, errorIsKnown, errorIsKnown},
+		{"an error is of another invocation", config{sdk: failing(ofNothing)}, errorIsKnown, errorIsKnown},
+		{"a refresh is sent twice", config{above: repeatedPost}, refreshIsOnce, refreshIsOnce},
+		{"a rotation is not saved", config{store: func(s registry.Store) registry.Store { return forgetful{s} }}, refreshIsOnce, refreshIsOnce},
+		{"a refresh is sent twice where nobody looks", config{wire: repeatedPost}, refreshIsOnce, refreshIsOnce},
+		{"a batch leaves an entry out", config{sdk: batching(0)}, answerIsOnce, answerIsOnce},
+		{"a batch answers an entry twice", config{sdk: batching(2)}, answerIsOnce, answerIsOnce},
+		{"a watch tells the same twice", config{sdk: watching(2)}, answerIsOnce, answerIsOnce},
+		{"a watch just ends", config{sdk: watching(0)}, answerIsOnce, answerIsOnce},
+		{"a goroutine stays", config{wire: leaking(leakGoroutine), duration: short, settle: short}, nothingIsLeft, nothingIsLeft},
+		{"a descriptor stays", config{wire: leaking(leakDescriptor), duration: short, settle: short}, nothingIsLeft, nothingIsLeft},
+		{"memory grows", config{wire: leaking(leakMemory)}, memoryIsBounded, memoryIsBounded},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			leaked.reset()
@@ -65,7 +66,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 			}
 			_, err := run(t.Context(), c)
 			breach, ok := errors.AsType[*breach](err)
-			if !ok || breach.invariant != test.want {
+			if !ok || breach.invariant != test.want && breach.invariant != test.or {
 				t.Fatalf("%v, want a breach of %q", err, test.want)
 			}
 			if hasToken(breach.account) {

@@ -129,6 +129,9 @@ func (unrepeatable) Close() error             { return nil }
 
 // send gives an answer and how reading it ended.
 func (e *exchange) send(ctx context.Context, r *http.Request) (*Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	response, err := e.client.transport.base.RoundTrip(r)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,9 @@ type Settings struct {
 	// Shared is the transport of a facade above, which keeps the time limit
 	// and logs inspections itself; nil for a client that stands alone.
 	Shared *Transport
+	// Prompt says that the token source of a facade above never outlives its
+	// context, so that it needs no goroutine of its own.
+	Prompt bool
 }
 
 // ErrNilOption says that a list of options has a nil in it.

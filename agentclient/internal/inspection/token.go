@@ -27,6 +27,9 @@ type (
 // token asks the source. It returns as soon as ctx is done, whatever the source
 // does.
 func (s *Server) token(ctx context.Context) (*oauth2.Token, error) {
+	if source, ok := s.Source().(contextTokenSource); ok && s.Settings.Prompt {
+		return s.usable(source.TokenContext(ctx))
+	}
 	return s.usable(await.Do(ctx, func(ctx context.Context) (*oauth2.Token, error) {
 		if source, ok := s.Source().(contextTokenSource); ok {
 			return source.TokenContext(ctx)
