@@ -8,8 +8,10 @@
 // slice, truncate, reset, swallow and garble what passes, the Hubs answer 5xx
 // and 429 or lose requests, all by a schedule that the seed decides. Meanwhile
 // operations move through their lives, sessions rotate and die, connections get
-// new logins, are removed and come back. Two transports over one store, as two
-// processes would have, ask about single operations, batches and watches.
+// new logins, are removed and come back. Two transports over one registry, as two
+// processes would have, ask about single operations, batches and watches. With
+// --folder the registry is on disk, and each transport and this program itself
+// opened it on their own.
 //
 // These must hold, and the first breach of one ends the run with an account of
 // it and exit status 1 (invariant.go has them by name):
@@ -50,10 +52,11 @@ import (
 
 const help = `Soak inspects operations through fault proxies, at mock Hubs of its own, and checks every answer.
 
-  soak [--duration D] [--seed N]
+  soak [--duration D] [--seed N] [--folder]
 
   --duration D  how long, as in 30s or 10m (10m)
   --seed N      decides the faults and what is done when (1)
+  --folder      keep the registry in a temporary folder, not in memory
   -h, --help    this
 
 Exit status: 0 everything held, 1 something did not, or it was stopped; 2 the command line makes no sense.
@@ -67,6 +70,7 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := cli.NewFlags("soak")
 	duration := flags.Duration("duration", 10*time.Minute, "")
 	seed := flags.Int("seed", 1, "")
+	folder := flags.Bool("folder", false, "")
 	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
 	switch {
 	case !goOn:
@@ -76,7 +80,7 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case *duration <= 0:
 		return cli.Complain(flags, stderr, "--duration must be positive")
 	}
-	tally, err := run(ctx, config{duration: *duration, seed: uint64(*seed), progress: progressOn(stderr)})
+	tally, err := run(ctx, config{duration: *duration, seed: uint64(*seed), folder: *folder, progress: progressOn(stderr)})
 	if tally != nil {
 		tally.print(stdout)
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,6 +28,7 @@ const inspectionLimit = 4 * time.Second
 type config struct {
 	duration time.Duration
 	seed     uint64
+	folder   bool
 	progress func(*tally, time.Duration) // called now and then; may be nil
 
 	// What a test puts in the place of the real thing, to see that it is
@@ -46,7 +49,8 @@ type sdk interface {
 	CloseIdleConnections()
 }
 
-// book is a registry, with what changes it. [registry.Memory] is one.
+// book is a registry, with what changes it: a [registry.Memory] or
+// [registry.Dir].
 type book interface {
 	registry.Store
 	Register(context.Context, registry.Descriptor, ...registry.RegisterOption) (registry.Connection, error)
@@ -61,7 +65,7 @@ type soak struct {
 	clock  clock
 	tally  *tally
 	tokens *tokens
-	store  book
+	store  book // of this program itself
 	hubs   []*hub
 	byHost map[string]*hub
 
@@ -81,7 +85,7 @@ func run(ctx context.Context, c config) (*tally, error) {
 	if c.settle == 0 {
 		c.settle = 10 * time.Second
 	}
-	s := &soak{config: c, clock: newClock(), tally: newTally(c), store: registry.NewMemory(), byHost: map[string]*hub{}}
+	s := &soak{config: c, clock: newClock(), tally: newTally(c), byHost: map[string]*hub{}}
 	s.tokens = &tokens{clock: s.clock, known: map[string]*token{}, logins: map[string]*login{}}
 	before, err := measure()
 	if err != nil {
@@ -89,7 +93,12 @@ func run(ctx context.Context, c config) (*tally, error) {
 	}
 	ctx, s.end = context.WithCancelCause(ctx)
 	defer s.end(nil)
-	err = s.build(ctx)
+	open, remove, err := c.registry()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	err = s.build(ctx, open)
 	if err == nil {
 		s.work(ctx)
 		if !errors.Is(context.Cause(ctx), errOver) {
@@ -112,8 +121,25 @@ func run(ctx context.Context, c config) (*tally, error) {
 	return s.tally, err
 }
 
+// registry gives how to open the registry of a run, as often as wanted, and how
+// to remove it.
+func (c config) registry() (open func() (book, error), remove func(), err error) {
+	if !c.folder {
+		one := registry.NewMemory()
+		return func() (book, error) { return one, nil }, func() {}, nil
+	}
+	folder, err := os.MkdirTemp("", "soak-")
+	if err != nil {
+		return nil, nil, err
+	}
+	open = func() (book, error) {
+		return registry.OpenDir(filepath.Join(folder, "registry"), registry.AllowPlainCredentials())
+	}
+	return open, func() { os.RemoveAll(folder) }, nil
+}
+
 // build makes the Hubs, the transports and the first logins.
-func (s *soak) build(ctx context.Context) error {
+func (s *soak) build(ctx context.Context, open func() (book, error)) (err error) {
 	for kind := range hubKinds {
 		h, err := s.newHub(kind)
 		if err != nil {
@@ -122,11 +148,18 @@ func (s *soak) build(ctx context.Context) error {
 		s.hubs = append(s.hubs, h)
 		s.byHost[h.proxy.address()] = h
 	}
-	store := registry.Store(s.store)
-	if s.config.store != nil {
-		store = s.config.store(store)
+	if s.store, err = open(); err != nil {
+		return err
 	}
 	for _, reuse := range []time.Duration{0, 2 * time.Second} {
+		own, err := open()
+		if err != nil {
+			return err
+		}
+		store := registry.Store(own)
+		if s.config.store != nil {
+			store = s.config.store(store)
+		}
 		transport, err := host.New(watchedStore{store, s.clock},
 			agentclient.WithHTTPClient(&http.Client{Transport: s.newWire()}),
 			agentclient.WithTimeout(inspectionLimit),

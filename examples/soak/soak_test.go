@@ -14,25 +14,30 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 )
 
-// A short run of the real thing.
+// Short runs of the real thing.
 func TestSoak(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	status := start(t.Context(), []string{"--duration", "4s", "--seed", "7"}, &stdout, &stderr)
-	if status != cli.OK || stderr.Len() > 0 {
-		t.Errorf("status %d, stderr %q", status, &stderr)
-	}
-	output := stdout.String()
-	for _, want := range []string{`inspections +\d`, ` receipt +\d`, `faults +\d`, `sessions and connections +\d`} {
-		if !regexp.MustCompile(want).MatchString(output) {
-			t.Errorf("the table has no %q:\n%s", want, output)
+	for _, args := range [][]string{
+		{"--duration", "3s", "--seed", "7"},
+		{"--duration", "3s", "--seed", "8", "--folder"},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := start(t.Context(), args, &stdout, &stderr)
+		if status != cli.OK || stderr.Len() > 0 {
+			t.Errorf("%q: status %d, stderr %q", args, status, &stderr)
 		}
-	}
-	if hasToken(output) || strings.ContainsAny(output, "\r\x1b") {
-		t.Errorf("the table has what belongs in none:\n%q", output)
-	}
-	for line := range strings.Lines(output) {
-		if screen.Width(line) > screen.Plain {
-			t.Errorf("too wide: %q", line)
+		output := stdout.String()
+		for _, want := range []string{`inspections +\d`, ` receipt +\d`, `faults +\d`, `sessions and connections +\d`} {
+			if !regexp.MustCompile(want).MatchString(output) {
+				t.Errorf("%q: the table has no %q:\n%s", args, want, output)
+			}
+		}
+		if hasToken(output) || strings.ContainsAny(output, "\r\x1b") {
+			t.Errorf("%q: the table has what belongs in none:\n%q", args, output)
+		}
+		for line := range strings.Lines(output) {
+			if screen.Width(line) > screen.Plain {
+				t.Errorf("too wide: %q", line)
+			}
 		}
 	}
 }
