@@ -45,28 +45,31 @@ type connection struct {
 	dead  []host.Original
 }
 
-// newConnections registers the connections to a Hub: two instances that differ
-// in nothing but their login, and one of another client at another workspace.
-func (h *hub) newConnections(ctx context.Context) error {
+// connect makes up the connections to a Hub: two instances that differ in nothing
+// but their login, and one of another client at another workspace.
+func (h *hub) connect() error {
 	h.EditClient(otherClient, func(*hubtest.Client) {})
 	h.EditRoute(otherRoute, func(r *hubtest.Route) {
 		r.Tools[hubtest.WriteTool] = hubtest.Tool{}
 		r.Tools[hubtest.GovernedTool] = hubtest.Tool{NeedsApproval: true}
 		r.Tools[hubtest.ReadTool] = hubtest.Tool{ReadOnly: true}
 	})
+	ours := registry.Descriptor{HubURL: h.url, ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute}
+	others := registry.Descriptor{HubURL: h.url, ClientAppID: otherClient, Workspace: otherRoute}
 	for _, c := range []*connection{
-		{descriptor: registry.Descriptor{ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute}},
-		{descriptor: registry.Descriptor{ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute}, instanceID: registry.NewInstanceID()},
-		{descriptor: registry.Descriptor{ClientAppID: otherClient, Workspace: otherRoute}},
+		{descriptor: ours}, {descriptor: ours, instanceID: registry.NewInstanceID()}, {descriptor: others},
 	} {
-		c.hub, c.descriptor.HubURL, c.bound.clock = h, h.url, h.soak.clock
+		var err error
+		if c.instanceID == "" {
+			c.key, err = c.descriptor.ConnectionKey()
+		} else {
+			c.key, err = c.descriptor.InstanceKey(c.instanceID)
+		}
+		if err != nil {
+			return err
+		}
+		c.hub, c.bound.clock = h, h.soak.clock
 		c.bound.set("")
-		if err := c.register(ctx); err != nil {
-			return err
-		}
-		if err := c.replace(ctx); err != nil {
-			return err
-		}
 		h.connections = append(h.connections, c)
 	}
 	return nil
@@ -79,10 +82,7 @@ func (c *connection) register(ctx context.Context) error {
 	if c.instanceID != "" {
 		options = append(options, registry.WithInstance(c.instanceID))
 	}
-	entry, err := c.hub.soak.store.Register(ctx, c.descriptor, options...)
-	if c.key == "" {
-		c.key = entry.Key
-	}
+	_, err := c.hub.soak.store.Register(ctx, c.descriptor, options...)
 	return err
 }
 

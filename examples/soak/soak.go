@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -93,12 +91,8 @@ func run(ctx context.Context, c config) (*tally, error) {
 	}
 	ctx, s.end = context.WithCancelCause(ctx)
 	defer s.end(nil)
-	open, remove, err := c.registry()
-	if err != nil {
-		return nil, err
-	}
+	remove, err := s.build(ctx)
 	defer remove()
-	err = s.build(ctx, open)
 	if err == nil {
 		s.work(ctx)
 		if !errors.Is(context.Cause(ctx), errOver) {
@@ -121,40 +115,36 @@ func run(ctx context.Context, c config) (*tally, error) {
 	return s.tally, err
 }
 
-// registry gives how to open the registry of a run, as often as wanted, and how
-// to remove it.
-func (c config) registry() (open func() (book, error), remove func(), err error) {
-	if !c.folder {
-		one := registry.NewMemory()
-		return func() (book, error) { return one, nil }, func() {}, nil
-	}
-	folder, err := os.MkdirTemp("", "soak-")
-	if err != nil {
-		return nil, nil, err
-	}
-	open = func() (book, error) {
-		return registry.OpenDir(filepath.Join(folder, "registry"), registry.AllowPlainCredentials())
-	}
-	return open, func() { os.RemoveAll(folder) }, nil
-}
-
-// build makes the Hubs, the transports and the first logins.
-func (s *soak) build(ctx context.Context, open func() (book, error)) (err error) {
+// build makes the Hubs, the transports and the first logins, and gives what is to
+// be done in the end.
+func (s *soak) build(ctx context.Context) (remove func(), err error) {
+	remove = func() {}
+	var keys []string
 	for kind := range hubKinds {
 		h, err := s.newHub(kind)
 		if err != nil {
-			return err
+			return remove, err
 		}
 		s.hubs = append(s.hubs, h)
 		s.byHost[h.proxy.address()] = h
+		if err := h.connect(); err != nil {
+			return remove, err
+		}
+		for _, c := range h.connections {
+			keys = append(keys, c.key)
+		}
+	}
+	open, remove, err := s.config.registry(keys)
+	if err != nil {
+		return func() {}, err
 	}
 	if s.store, err = open(); err != nil {
-		return err
+		return remove, err
 	}
 	for _, reuse := range []time.Duration{0, 2 * time.Second} {
 		own, err := open()
 		if err != nil {
-			return err
+			return remove, err
 		}
 		store := registry.Store(own)
 		if s.config.store != nil {
@@ -166,7 +156,7 @@ func (s *soak) build(ctx context.Context, open func() (book, error)) (err error)
 			agentclient.WithNegotiationReuse(reuse),
 			agentclient.WithLogger(slog.New(slog.NewJSONHandler(logSink{s}, nil))))
 		if err != nil {
-			return err
+			return remove, err
 		}
 		tested := sdk(transport)
 		if s.config.sdk != nil {
@@ -175,11 +165,16 @@ func (s *soak) build(ctx context.Context, open func() (book, error)) (err error)
 		s.transports = append(s.transports, tested)
 	}
 	for _, h := range s.hubs {
-		if err := h.newConnections(ctx); err != nil {
-			return err
+		for _, c := range h.connections {
+			if err := c.register(ctx); err != nil {
+				return remove, err
+			}
+			if err := c.replace(ctx); err != nil {
+				return remove, err
+			}
 		}
 	}
-	return nil
+	return remove, nil
 }
 
 // newWire gives what one transport of the SDK sends through.

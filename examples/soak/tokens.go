@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -92,10 +94,10 @@ type token struct {
 	// Of a refresh token: how often the SDK sent it, how often it arrived, and
 	// what came back.
 	sent, arrived int
-	inFlight      bool
-	since         time.Time
-	used          bool           // a whole and good answer came back
-	spoiled       map[*wire]bool // whom the Hub told that it took or refused it, with nothing to save
+	inFlight      context.Context // of the last request; nil once that is over
+	since         time.Time       // when it was sent
+	used          bool            // a whole and good answer came back
+	spoiled       map[*wire]bool  // whom the Hub told that it took or refused it, with nothing to save
 }
 
 // tokens knows all sessions, and whose each token is.
@@ -157,23 +159,24 @@ func (t *tokens) forget() {
 
 // sending notes that a refresh token goes out, and says what is wrong with
 // that. A second time is right only where the transport cannot know that the
-// Hub took or refused it the first time.
-func (t *tokens) sending(text string, w *wire) (wrong string, again bool) {
+// Hub took or refused it the first time, and does not wait for that any more.
+func (t *tokens) sending(ctx context.Context, text string, w *wire) (wrong string, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.known[text]
+	now := t.clock.now()
 	switch {
 	case k == nil:
 		return "nobody gave it out", false
-	case k.inFlight:
-		wrong = "it is on its way already"
+	case k.inFlight != nil && k.inFlight.Err() == nil:
+		wrong = fmt.Sprintf("it has been on its way for %v", now.Sub(k.since))
 	case k.used:
 		wrong = "it was exchanged already, and the answer came back whole"
 	case k.spoiled[w]:
 		wrong = "the Hub had taken or refused it, and this transport knows"
 	}
 	again = k.sent > 0
-	k.sent, k.inFlight, k.since = k.sent+1, true, t.clock.now()
+	k.sent, k.inFlight, k.since = k.sent+1, ctx, now
 	return wrong, again
 }
 
@@ -186,20 +189,25 @@ const (
 	exchangeSpoiled // the Hub took or refused it, and there is nothing to save
 )
 
-func (t *tokens) came(text string, w *wire, how exchanged) {
+// came notes how the exchange ended that was sent with this context.
+func (t *tokens) came(ctx context.Context, text string, w *wire, how exchanged) {
 	t.mu.Lock()
 	k := t.known[text]
-	if k == nil || !k.inFlight {
+	if k == nil {
 		t.mu.Unlock()
 		return
 	}
-	k.inFlight = false
 	k.used = k.used || how == exchangeGood
 	k.spoiled[w] = k.spoiled[w] || how == exchangeSpoiled
-	since := k.since
+	since, last := k.since, k.inFlight == ctx
+	if last {
+		k.inFlight = nil
+	}
 	t.mu.Unlock()
 	now := t.clock.now()
-	k.login.refreshed(since, now)
+	if last {
+		k.login.refreshed(since, now)
+	}
 	k.login.happened(now, how == exchangeSpoiled)
 }
 
