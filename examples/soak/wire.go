@@ -192,7 +192,7 @@ func (s watchedStore) Credentials(ctx context.Context, key string) (registry.Cre
 		defer c.mu.Unlock()
 		k := c.of(key)
 		k.credentials++
-		k.last = asked
+		k.last = latest(k.last, asked)
 		k.tokens[credentials.AccessToken.Reveal()] = true
 	}
 	return credentials, err
