@@ -72,7 +72,7 @@ func TestFaultsOfTheProxy(t *testing.T) {
 		took   time.Duration
 	}{
 		{kind: "", want: "hello, world", ended: whole},
-		{kind: faultRefused, script: script{refused: true}, ended: reset},
+		{kind: faultRefused, script: script{refused: true}, ended: func(err error) bool { return err == nil || reset(err) }},
 		{kind: faultDelayed, script: script{up: at(fault{kind: faultDelayed, time: 20 * time.Millisecond})}, want: "hello, world", ended: whole, took: 20 * time.Millisecond},
 		{kind: faultSliced, script: script{down: at(fault{kind: faultSliced, bytes: 100})}, want: "hello, world", ended: whole},
 		{kind: faultGarbled, script: script{down: at(fault{kind: faultGarbled, garble: func(b byte) byte { return b ^ 1 }})}, want: "hello- world", ended: whole},
@@ -86,6 +86,9 @@ func TestFaultsOfTheProxy(t *testing.T) {
 			came, met, ended := through(t, "hello, world", test.script)
 			if test.want != "" && came != test.want || !test.ended(ended) || time.Since(start) < test.took {
 				t.Errorf("%q came, ended by %v after %v", came, ended, time.Since(start))
+			}
+			if test.kind == faultRefused && came != "" {
+				t.Errorf("%q came over a refused connection", came)
 			}
 			if test.kind != "" && !slices.Equal(met, []string{test.kind}) {
 				t.Errorf("met: %q", met)
