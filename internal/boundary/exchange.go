@@ -127,6 +127,9 @@ var identity = []string{"identity"}
 func (unrepeatable) Read([]byte) (int, error) { return 0, io.EOF }
 func (unrepeatable) Close() error             { return nil }
 
+// WriteTo spares net/http the buffer of 32 KiB that it would read into.
+func (unrepeatable) WriteTo(io.Writer) (int64, error) { return 0, nil }
+
 // send gives an answer and how reading it ended.
 func (e *exchange) send(ctx context.Context, r *http.Request) (*Answer, error) {
 	if err := ctx.Err(); err != nil {
