@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
@@ -93,6 +94,7 @@ func (t *Transport) InspectInvocations(ctx context.Context, originals []Original
 			var done func()
 			b.shared, done = t.settings.Shared.Limited(b.concurrency)
 			defer done()
+			b.entries = make([]entry, 0, len(originals))
 		}
 		for _, original := range originals {
 			refused := err
@@ -115,11 +117,15 @@ type batch struct {
 	concurrency int
 
 	shared  *boundary.Transport
+	entries []entry // never grows past its capacity
 	lanes   map[sessionKey]*lane
 	order   []*lane
 	next    int // the lane whose turn it is
 	open    int // entries without an answer
 	running int
+
+	workers sync.WaitGroup // those that ask
+	started int            // of them
 
 	notBefore time.Time     // the Hub asked to wait until then
 	pause     time.Duration // the last pause that the Hub did not measure
@@ -142,7 +148,8 @@ type lane struct {
 
 // entry is one original of a batch.
 type entry struct {
-	given, original    Original // as given, and checked
+	lane               *lane
+	original           Original // as given
 	start, notBefore   time.Time
 	pushbacks, repeats int
 }
@@ -197,7 +204,8 @@ func (b *batch) add(given Original) error {
 		b.lanes[s.sessionKey] = l
 		b.order = append(b.order, l)
 	}
-	l.waiting = append(l.waiting, &entry{given: given, original: original})
+	b.entries = append(b.entries, entry{lane: l, original: given})
+	l.waiting = append(l.waiting, &b.entries[b.open])
 	b.open++
 	return nil
 }
@@ -207,16 +215,15 @@ func (b *batch) run(yield func(Observation) bool) {
 		return
 	}
 	ctx, cancel := context.WithCancel(b.caller)
-	done := make(chan *work, b.concurrency)
+	todo, done := make(chan *work, b.concurrency), make(chan *work, b.concurrency)
 	defer func() { // also where the body of the loop panics
 		cancel()
-		for ; b.running > 0; b.running-- {
-			<-done
-		}
+		close(todo)
+		b.workers.Wait()
 	}()
 	for b.open > 0 {
 		var answers []Observation
-		wake := b.start(ctx, done)
+		wake := b.start(ctx, todo, done)
 		var idle <-chan struct{}
 		if b.running == 0 { // what runs notices the end of the context itself
 			idle = ctx.Done()
@@ -240,7 +247,7 @@ func (b *batch) run(yield func(Observation) bool) {
 
 // start gets as much under way as may be, and gives a channel that says when to
 // look again; nil where something has to come back first.
-func (b *batch) start(ctx context.Context, done chan<- *work) <-chan time.Time {
+func (b *batch) start(ctx context.Context, todo chan *work, done chan<- *work) <-chan time.Time {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -254,16 +261,15 @@ func (b *batch) start(ctx context.Context, done chan<- *work) <-chan time.Time {
 			break
 		}
 		b.running++
-		go func() {
-			defer func() {
-				if !w.returned {
-					w.panicked = recover()
+		if b.running > b.started {
+			b.started++
+			b.workers.Go(func() {
+				for w := range todo {
+					w.run(ctx, done)
 				}
-				done <- w
-			}()
-			w.do(ctx)
-			w.returned = true
-		}()
+			})
+		}
+		todo <- w // there is room, and a worker that waits
 	}
 	if b.running == b.concurrency {
 		return nil
@@ -310,6 +316,18 @@ func (b *batch) pick(now time.Time) *work {
 		}
 	}
 	return nil
+}
+
+// run does the work and hands it back, whatever becomes of it; there is room.
+func (w *work) run(ctx context.Context, done chan<- *work) {
+	defer func() {
+		if !w.returned {
+			w.panicked = recover()
+		}
+		done <- w
+	}()
+	w.do(ctx)
+	w.returned = true
 }
 
 func (w *work) do(ctx context.Context) {
@@ -411,8 +429,7 @@ func (b *batch) again(e *entry, failure *feedback.Error, pushedBack bool) bool {
 		return false
 	}
 	boundary.LogRepeat(b.caller, b.transport.settings.Logger, slog.String("invocation_id", e.original.InvocationID), string(failure.Feedback.Code), failure.StatusCode, time.Until(e.notBefore))
-	l := b.lanes[sessionKey{e.original.ConnectionKey, e.original.ExpectedBinding}]
-	l.delayed = append(l.delayed, e)
+	e.lane.delayed = append(e.lane.delayed, e)
 	return true
 }
 
@@ -450,7 +467,7 @@ func (b *batch) answer(e *entry, observed *receipt.Receipt, err error) Observati
 		e.start = time.Now()
 	}
 	b.transport.log(b.caller, e.start, e.original.InvocationID, err)
-	return Observation{Original: e.given, Receipt: observed, Err: err}
+	return Observation{Original: e.original, Receipt: observed, Err: err}
 }
 
 // wait is the nth wait: doubled each time, half of it to one and a half.

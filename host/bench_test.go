@@ -256,6 +256,7 @@ func BenchmarkBatch(b *testing.B) {
 			all.Go(func() {
 				for id := range ids {
 					r, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/agent-api/v1/tool-invocations/"+id+"/receipt", nil)
+					r.Header.Set("Authorization", "Bearer synthetic-access")
 					answer, err := client.Do(r)
 					if err != nil {
 						b.Error(err)

@@ -135,3 +135,68 @@ func TestNetworks(t *testing.T) {
 		}
 	})
 }
+
+// A batch opens no more connections than it asks at once, and the next one goes
+// on with them.
+func TestBatchConnections(t *testing.T) {
+	t.Parallel()
+	const atOnce, batches = 6, 3
+	hub := hubtest.New()
+	t.Cleanup(hub.Close)
+	var opened, closed atomic.Int64
+	allClosed := make(chan struct{}, 1)
+	server := httptest.NewUnstartedServer(hub)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened.Add(1)
+		case http.StateClosed:
+			if closed.Add(1) == opened.Load() {
+				select {
+				case allClosed <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+
+	w := newWorld(t)
+	session := hub.Login(hubtest.Grant{})
+	connection, err := w.store.Register(t.Context(), registry.Descriptor{HubURL: server.URL, ClientAppID: session.ClientID, Workspace: hubtest.DefaultRoute})
+	w.must(err)
+	login := credentialsOf(session)
+	login.HubURL = server.URL
+	w.must(w.store.SaveCredentials(t.Context(), connection.Key, login))
+	transport, err := host.New(w.store)
+	w.must(err)
+	var originals []host.Original
+	for range 100 {
+		id, err := hub.Submit(session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
+		w.must(err)
+		original, err := transport.Capture(t.Context(), connection.Key, id)
+		w.must(err)
+		originals = append(originals, original)
+	}
+	for range batches {
+		for o := range transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(atOnce)) {
+			w.must(o.Err)
+		}
+		if n := opened.Load(); n > atOnce || closed.Load() > 0 {
+			t.Fatalf("%d connections opened, %d closed", n, closed.Load())
+		}
+	}
+	transport.CloseIdleConnections()
+	<-allClosed
+
+	// Two at once share none, and no more are kept than one batch needs.
+	for range transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(atOnce)) {
+		for o := range transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(atOnce)) {
+			w.must(o.Err)
+		}
+		break
+	}
+	transport.CloseIdleConnections()
+	<-allClosed
+}

@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -312,5 +314,33 @@ func TestOwnTransport(t *testing.T) {
 		if via, err := own.Proxy(secure); err != nil || name == "as usual" && (via == nil || *via != *proxy) {
 			t.Errorf("%s: https goes through %v, %v", name, via, err)
 		}
+	}
+}
+
+// The empty body of a GET, which net/http does not know to be one, is not worth
+// the buffer that net/http reads an unknown body into. Nothing runs beside this
+// test, so that what is allocated is its own.
+func TestGetNeedsNoBuffer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(rw, "{}")
+	}))
+	t.Cleanup(server.Close)
+	transport := boundary.NewTransport(boundary.Settings{})
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := boundary.NewClient(transport, server.URL, boundary.HubRequests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const gets, buffer = 200, 32 << 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range gets {
+		if _, err := client.Do(t.Context(), boundary.Request{Method: http.MethodGet, Path: boundary.CapabilitiesPath, Limit: 1 << 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / gets; each > buffer {
+		t.Errorf("a GET takes %d bytes", each)
 	}
 }

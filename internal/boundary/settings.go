@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -59,6 +60,9 @@ type Transport struct {
 	base    http.RoundTripper
 	timeout time.Duration
 	own     *http.Transport
+
+	mu    sync.Mutex
+	spare *Transport // a limited one that nobody uses
 }
 
 // NewTransport borrows the HTTP client of the settings: its transport and its
@@ -87,21 +91,36 @@ func NewTransport(s Settings) *Transport {
 }
 
 // Limited gives a transport of the same kind with at most n connections to a
-// host, for somebody who makes no more than n requests at once, and what closes
-// it. A borrowed transport is not limited.
+// host, for one who makes no more than n requests at once, and what hands it
+// back. Its idle connections are kept for the next one who asks for as many. A
+// borrowed transport is not limited.
 func (t *Transport) Limited(n int) (limited *Transport, done func()) {
 	if t.own == nil {
 		return t, func() {}
 	}
-	own := t.own.Clone()
-	own.MaxConnsPerHost, own.MaxIdleConnsPerHost = n, n
-	return &Transport{base: own, own: own, timeout: t.timeout}, own.CloseIdleConnections
+	limited = t.swapSpare(nil)
+	if limited == nil || limited.own.MaxConnsPerHost != n {
+		limited.CloseIdleConnections()
+		own := t.own.Clone()
+		own.MaxConnsPerHost, own.MaxIdleConnsPerHost = n, n
+		limited = &Transport{base: own, own: own, timeout: t.timeout}
+	}
+	return limited, func() { t.swapSpare(limited).CloseIdleConnections() }
+}
+
+func (t *Transport) swapSpare(spare *Transport) (old *Transport) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, t.spare = t.spare, spare
+	return old
 }
 
 // CloseIdleConnections closes those of our own transport. A borrowed one is
 // its owner's business.
 func (t *Transport) CloseIdleConnections() {
-	if t != nil && t.own != nil {
-		t.own.CloseIdleConnections()
+	if t == nil || t.own == nil {
+		return
 	}
+	t.own.CloseIdleConnections()
+	t.swapSpare(nil).CloseIdleConnections()
 }
