@@ -197,7 +197,7 @@ func (b *batch) add(given Original) error {
 	l := b.lanes[s.sessionKey]
 	if l == nil {
 		settings := b.transport.settings
-		settings.Shared, settings.Prompt = b.shared, b.transport.prompt
+		settings.Shared = b.shared
 		settings.MaxRetries = 0 // the batch repeats, all together
 		settings.NegotiationReuse = batchNegotiation
 		l = &lane{session: s, client: s.newClient(settings)}

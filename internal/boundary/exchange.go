@@ -193,10 +193,12 @@ func (e *exchange) read(response *http.Response, answer *Answer) error {
 }
 
 // readAtMost reads to the end, or one byte past the limit, whichever comes
-// first. It never has more memory than twice what it read.
+// first. It never has more memory than was announced, or twice what it read.
 func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
-	const first = 1024 // fits most receipts
-	body := make([]byte, 0, min(max(announced+1, first), limit+1))
+	if announced < 0 { // it was not
+		announced = 1023 // most receipts
+	}
+	body := make([]byte, 0, min(announced, limit)+1)
 	for idle := 0; ; idle++ {
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
@@ -221,7 +223,7 @@ func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
 // drain reads a little of a body that decides nothing.
 func drain(body io.ReadCloser) {
 	defer time.AfterFunc(drainTime, func() { body.Close() }).Stop()
-	_, _ = readAtMost(body, 0, errorBodyLimit)
+	_, _ = readAtMost(body, -1, errorBodyLimit)
 }
 
 // notDecodable reports that a compressed body is not what its encoding says.
