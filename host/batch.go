@@ -186,18 +186,17 @@ func (b *batch) configure(ctx context.Context, opts []BatchOption) error {
 
 // add puts an entry into the lane of its binding.
 func (b *batch) add(given Original) error {
-	original, err := given.valid()
-	if err != nil {
+	if err := given.valid(); err != nil {
 		return err
 	}
-	s, err := b.transport.session(original)
+	s, err := b.transport.session(given)
 	if err != nil {
 		return err
 	}
 	l := b.lanes[s.sessionKey]
 	if l == nil {
 		settings := b.transport.settings
-		settings.Shared = b.shared
+		settings.Shared, settings.Prompt = b.shared, b.transport.prompt
 		settings.MaxRetries = 0 // the batch repeats, all together
 		settings.NegotiationReuse = batchNegotiation
 		l = &lane{session: s, client: s.newClient(settings)}

@@ -70,7 +70,7 @@ func checked[T any](s *session, caller context.Context, had *progress, invocatio
 // checkAfter is check for a caller that must not be held up by its store. Where
 // the store never waits there is no need of another goroutine.
 func (s *session) checkAfter(ctx context.Context, had *progress) (registry.Credentials, error) {
-	if s.transport.settings.Prompt {
+	if s.transport.prompt {
 		return s.check(ctx, had)
 	}
 	return await.Do(ctx, func(ctx context.Context) (registry.Credentials, error) { return s.check(ctx, had) })

@@ -34,31 +34,45 @@ type Original struct {
 	AgentRunID string `json:"agent_run_id,omitempty"`
 }
 
-// valid gives the original with its Hub URL in normal form.
-func (o Original) valid() (Original, error) {
-	hubURL, err := huburl.Normalize(o.ExpectedBinding.HubURL, true) // the connection says whether http is allowed
-	if err != nil {
-		return o, invalidFor(o.InvocationID, "expected_binding.hub_url "+err.Error()+".")
-	}
-	for _, argument := range []struct {
-		ok   bool
-		what string
-	}{
+// valid checks what an original says of its invocation.
+func (o Original) valid() error {
+	return o.firstWrong([]argument{
 		{identifier.InvocationID(o.InvocationID), "invocation_id must be 64 lower-case hexadecimal digits."},
-		{identifier.ConnectionKey(o.ConnectionKey), "connection_key must be conn_ and 32 lower-case hexadecimal digits."},
 		{identifier.Workspace(o.Workspace), "workspace must be 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto."},
 		{o.ExpectedBinding.Workspace == o.Workspace, "expected_binding.workspace must be the workspace of the original."},
-		{identifier.ClientAppID(o.ExpectedBinding.ClientAppID), "expected_binding.client_app_id must be 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit."},
-		{identifier.UUID(o.ExpectedBinding.SessionID), "expected_binding.session_id must be a UUID of version 1 to 5."},
 		{o.Tool == "" || identifier.Tool(o.Tool), "tool must be 1 to 64 letters, digits and _, the first not a digit."},
 		{o.AgentRunID == "" || identifier.UUID(o.AgentRunID), "agent_run_id must be a UUID of version 1 to 5."},
-	} {
+	})
+}
+
+// sessionKey checks what a valid original says of its authorization, and gives
+// that with the Hub URL in normal form.
+func (o Original) sessionKey() (sessionKey, error) {
+	key := sessionKey{o.ConnectionKey, o.ExpectedBinding}
+	hubURL, err := huburl.Normalize(o.ExpectedBinding.HubURL, true) // the connection says whether http is allowed
+	if err != nil {
+		return key, invalidFor(o.InvocationID, "expected_binding.hub_url "+err.Error()+".")
+	}
+	key.binding.HubURL = hubURL
+	return key, o.firstWrong([]argument{
+		{identifier.ConnectionKey(o.ConnectionKey), "connection_key must be conn_ and 32 lower-case hexadecimal digits."},
+		{identifier.ClientAppID(o.ExpectedBinding.ClientAppID), "expected_binding.client_app_id must be 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit."},
+		{identifier.UUID(o.ExpectedBinding.SessionID), "expected_binding.session_id must be a UUID of version 1 to 5."},
+	})
+}
+
+type argument struct {
+	ok   bool
+	what string
+}
+
+func (o Original) firstWrong(arguments []argument) error {
+	for _, argument := range arguments {
 		if !argument.ok {
-			return o, invalidFor(o.InvocationID, argument.what)
+			return invalidFor(o.InvocationID, argument.what)
 		}
 	}
-	o.ExpectedBinding.HubURL = hubURL
-	return o, nil
+	return nil
 }
 
 func invalid(message string) *feedback.Error { return invalidFor("", message) }

@@ -68,11 +68,18 @@ func progressOf(ctx context.Context) *progress {
 	return &progress{}
 }
 
-// session gives the one session of this binding.
+// session gives the one session of a valid original. What is known by the same
+// words was checked before.
 func (t *Transport) session(original Original) (*session, error) {
-	key := sessionKey{original.ConnectionKey, original.ExpectedBinding}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if s := t.sessions[sessionKey{original.ConnectionKey, original.ExpectedBinding}]; s != nil {
+		return s, nil
+	}
+	key, err := original.sessionKey()
+	if err != nil {
+		return nil, err
+	}
 	if s := t.sessions[key]; s != nil {
 		return s, nil
 	}

@@ -27,6 +27,7 @@ const maxSessions = 1024
 // It is safe for concurrent use and meant to live as long as the host.
 type Transport struct {
 	store    registry.Store
+	prompt   bool // the store's reads never wait for anything
 	settings boundary.Settings
 
 	mu       sync.Mutex
@@ -48,8 +49,8 @@ func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 		return nil, err
 	}
 	settings.Shared = boundary.NewTransport(settings)
-	_, settings.Prompt = store.(*registry.Memory) // which never waits for anything
-	return &Transport{store: store, settings: settings, sessions: map[sessionKey]*session{}}, nil
+	_, prompt := store.(*registry.Memory)
+	return &Transport{store: store, prompt: prompt, settings: settings, sessions: map[sessionKey]*session{}}, nil
 }
 
 // Capture gives what to keep of an operation before it is sent: the connection
@@ -131,8 +132,7 @@ func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*
 	case t.store == nil:
 		return nil, invalidFor(original.InvocationID, "The transport was not made by New.")
 	}
-	original, err := original.valid()
-	if err != nil {
+	if err := original.valid(); err != nil {
 		return nil, err
 	}
 	s, err := t.session(original)
