@@ -76,7 +76,9 @@ func WithConcurrency(n int) BatchOption {
 //
 // A Hub that answers 429 or 503 makes the whole batch wait, as long as it asks
 // but at most 30 seconds at a time, and is asked about the same entry up to 8
-// times more, unless repeats are off (agentclient.WithMaxRetries). A binding
+// times more, unless repeats are off (agentclient.WithMaxRetries). A wait that
+// would last to the deadline of ctx is not begun: what it is for gets the Hub's
+// answer as its own. A binding
 // that has changed, a session that is gone or cannot be renewed, and a Hub that
 // refuses the negotiation, is silent at it, or cannot be reached for it three
 // times in a row, are not asked again: the rest of the binding's entries get
@@ -370,20 +372,25 @@ func (b *batch) take(w *work) []Observation {
 	if pushedBack {
 		b.slowDown(failure.RetryAfter)
 	}
-	if !b.isFinal(w, failure) {
-		if e == nil || b.again(e, failure, pushedBack) {
-			return nil
-		}
-		return []Observation{b.answer(e, nil, failure)}
+	var ended []*lane // what is left in them gets this answer
+	switch {
+	case pushedBack && b.tooLate(b.notBefore):
+		ended = b.order
+	case b.isFinal(w, failure):
+		ended = []*lane{l}
+	case e == nil || b.again(e, failure, pushedBack):
+		return nil
 	}
 	var answers []Observation
 	if e != nil {
 		answers = append(answers, b.answer(e, nil, failure))
 	}
-	for _, left := range l.left() {
-		same := *failure
-		same.Feedback.InvocationID, same.Feedback.Dispatch = left.original.InvocationID, feedback.DispatchNotDispatched
-		answers = append(answers, b.answer(left, nil, &same))
+	for _, l := range ended {
+		for _, left := range l.left() {
+			same := *failure
+			same.Feedback.InvocationID, same.Feedback.Dispatch = left.original.InvocationID, feedback.DispatchNotDispatched
+			answers = append(answers, b.answer(left, nil, &same))
+		}
 	}
 	return answers
 }
@@ -402,7 +409,14 @@ func (b *batch) isFinal(w *work, failure *feedback.Error) bool {
 	}
 	w.lane.unnegotiated++
 	w.lane.notBefore = time.Now().Add(wait(firstRepeat, w.lane.unnegotiated))
-	return w.lane.unnegotiated == maxUnnegotiated
+	return w.lane.unnegotiated == maxUnnegotiated || b.tooLate(w.lane.notBefore)
+}
+
+// tooLate reports that the caller's context has a deadline, and it is not after
+// t: what waits until then is better answered now.
+func (b *batch) tooLate(t time.Time) bool {
+	deadline, ok := b.caller.Deadline()
+	return ok && !t.Before(deadline)
 }
 
 // repeatable reports a failure after which the same request may be sent again
@@ -425,6 +439,9 @@ func (b *batch) again(e *entry, failure *feedback.Error, pushedBack bool) bool {
 		e.repeats++
 		e.notBefore = time.Now().Add(wait(firstRepeat, e.repeats))
 	default:
+		return false
+	}
+	if b.tooLate(e.notBefore) {
 		return false
 	}
 	boundary.LogRepeat(b.caller, b.transport.settings.Logger, slog.String("invocation_id", e.original.InvocationID), string(failure.Feedback.Code), failure.StatusCode, time.Until(e.notBefore))

@@ -257,6 +257,9 @@ func TestBatchContextEnds(t *testing.T) {
 		}, feedback.CodeAgentRequestTimeout},
 	} {
 		for _, at := range []string{"requests", "a pause"} {
+			if name == "deadline" && at == "a pause" {
+				continue // no such pause is begun: TestBatchWaitsForNoDeadline
+			}
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				fault := hubtest.Fault{On: hubtest.ReceiptRequest, Latency: 2 * time.Second, Times: -1}
@@ -280,6 +283,51 @@ func TestBatchContextEnds(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What would be waited for until the deadline of the context is answered at once
+// with what the Hub said, the wait that it asked for included.
+func TestBatchWaitsForNoDeadline(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault    hubtest.Fault
+		deadline time.Duration
+		took     time.Duration // at most
+		receipts int           // that were asked for
+		code     feedback.Code
+		status   int
+		after    time.Duration // that the failures ask for
+	}{
+		"429 at a receipt":         {hubtest.Fault{On: hubtest.ReceiptRequest, Status: 429, Header: http.Header{"Retry-After": {"20"}}, Times: -1}, 10 * time.Second, 0, 8, feedback.CodeAgentTransportUnavailable, 429, 20 * time.Second},
+		"429 beyond the cap":       {hubtest.Fault{On: hubtest.ReceiptRequest, Status: 429, Header: http.Header{"Retry-After": {"3600"}}, Times: -1}, 40 * time.Second, 31 * time.Second, 16, feedback.CodeAgentTransportUnavailable, 429, time.Hour},
+		"503 at the negotiation":   {hubtest.Fault{On: hubtest.CapabilitiesRequest, Status: 503, Header: http.Header{"Retry-After": {"20"}}, Times: -1}, 10 * time.Second, 0, 0, feedback.CodeAgentTransportUnavailable, 503, 20 * time.Second},
+		"lost at the negotiation":  {hubtest.Fault{On: hubtest.CapabilitiesRequest, Drop: hubtest.DropRequest, Times: -1}, 50 * time.Millisecond, 0, 0, feedback.CodeAgentTransportUnavailable, 0, 0},
+		"500 at a receipt":         {hubtest.Fault{On: hubtest.ReceiptRequest, Status: 500, Times: -1}, 50 * time.Millisecond, 0, 40, feedback.CodeAgentTransportUnavailable, 500, 0},
+		"no such wait, 0.2 s each": {hubtest.Fault{On: hubtest.ReceiptRequest, Status: 500}, 10 * time.Second, time.Second, 41, "", 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.hub.Inject(test.fault)
+			originals := w.operations(40)
+			ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
+			defer cancel()
+			start := time.Now()
+			observations := slices.Collect(w.transport.InspectInvocations(ctx, originals))
+			if took := time.Since(start); took > test.took {
+				t.Errorf("%s: took %v", name, took)
+			}
+			eachOnce(t, originals, observations)
+			for _, o := range observations {
+				if failure, ok := errors.AsType[*feedback.Error](o.Err); feedback.CodeOf(o.Err) != test.code ||
+					ok && (failure.StatusCode != test.status || failure.RetryAfter != test.after || failure.Feedback.InvocationID != o.Original.InvocationID) {
+					t.Errorf("%s: %+v", name, o.Err)
+				}
+			}
+			if n := w.wire.count("receipt"); n > test.receipts {
+				t.Errorf("%s: %d receipts were asked for", name, n)
+			}
+		})
 	}
 }
 

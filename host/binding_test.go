@@ -102,6 +102,9 @@ func TestAnotherBindingAtEntrySendsNothing(t *testing.T) {
 			if failure.Feedback.Dispatch != feedback.DispatchNotDispatched || failure.Feedback.InvocationID != w.original.InvocationID {
 				t.Errorf("%+v", failure.Feedback)
 			}
+			if isMissing := strings.Contains(failure.Feedback.Message, "no connection of this key"); isMissing != (name == "key") {
+				t.Errorf("%s", failure.Feedback.Message)
+			}
 			if sent := w.wire.requests(); len(sent) != 0 {
 				t.Errorf("sent: %v", sent)
 			}

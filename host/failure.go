@@ -19,6 +19,9 @@ func (s *session) failure(err error) feedback.Failure {
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, registry.ErrNotLoggedIn), errors.Is(err, registry.ErrChanged):
 		failure := storeFailure(err)
 		failure.Event, failure.Message = feedback.BindingChanged, ""
+		if errors.Is(err, registry.ErrNotFound) {
+			failure.Message = "The store has no connection of this key. Bring back the one that the operation was sent under; no answer is given under another."
+		}
 		return failure
 	default:
 		return storeFailure(err)

@@ -57,8 +57,8 @@ func WithPatience(limit time.Duration) WatchOption {
 //
 // An answer that the Hub observed earlier than one already seen is never
 // yielded as news. Transport failures are waited out, a Retry-After of the Hub
-// included, for as long as [WithPatience] says; any other failure ends it at
-// once.
+// included, for as long as [WithPatience] says and ctx leaves time for another
+// look; any other failure ends it at once.
 //
 // It only looks. It never resumes or approves: an operation that is approved
 // and not dispatched stays so until the host continues the original by other
@@ -90,7 +90,7 @@ func (w *watch) run(ctx context.Context, t *Transport, original Original, yield 
 	for interval := w.first; ; interval = min(interval, w.longest/2) * 2 {
 		observed, err := t.InspectInvocation(ctx, original)
 		now := time.Now()
-		pause := time.Duration(0)
+		retryAfter := time.Duration(0)
 		switch {
 		case err == nil:
 			failing = time.Time{}
@@ -109,36 +109,56 @@ func (w *watch) run(ctx context.Context, t *Transport, original Original, yield 
 				return
 			}
 		case feedback.CategoryOf(err) != feedback.CategoryTransportUnavailable || ctx.Err() != nil:
-			yield(nil, err)
+			yield(nil, ended(err, last))
 			return
 		default:
 			if failing.IsZero() {
 				failing = now
 			}
 			failure, _ := errors.AsType[*feedback.Error](err)
-			pause = failure.RetryAfter
-			if now.Add(pause).Sub(failing) >= w.patience {
+			retryAfter = failure.RetryAfter
+			if now.Add(retryAfter).Sub(failing) >= w.patience {
 				yield(nil, err)
 				return
 			}
 		}
-		if err := w.sleep(ctx, max(pause, min(max(wait(interval, 1), w.first), w.longest)), original.InvocationID); err != nil {
-			yield(nil, err)
+		pause := max(retryAfter, min(max(wait(interval, 1), w.first), w.longest))
+		if deadline, ok := ctx.Deadline(); ok && !failing.IsZero() && !now.Add(pause).Before(deadline) {
+			yield(nil, err) // there will be no other look
+			return
+		}
+		if !sleep(ctx, pause) {
+			failure := feedback.Ended(ctx)
+			failure.InvocationID = original.InvocationID
+			yield(nil, ended(feedback.NewError(failure), last))
 			return
 		}
 	}
 }
 
-func (w *watch) sleep(ctx context.Context, d time.Duration, invocationID string) error {
+// ended gives an error that ends a watch. One of the context takes nothing from
+// what was seen.
+func ended(err error, last *receipt.Receipt) error {
+	failure, ok := errors.AsType[*feedback.Error](err)
+	if !ok || last == nil {
+		return err
+	}
+	same := *failure
+	switch same.Feedback.Code {
+	case feedback.CodeAgentRequestTimeout, feedback.CodeAgentRequestCancelled:
+		same.Feedback.Message = "The watch ended with its context, before the operation was settled. What it saw last is the latest that is known; the original can be inspected again."
+	}
+	return &same
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return true
 	case <-ctx.Done():
-		failure := feedback.Ended(ctx)
-		failure.InvocationID = invocationID
-		return feedback.NewError(failure)
+		return false
 	}
 }
 

@@ -108,6 +108,7 @@ func TestWatchWaitsOutTransportFailures(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault    hubtest.Fault
 		opts     []host.WatchOption
+		within   time.Duration // the deadline of the context
 		code     feedback.Code
 		min, max time.Duration
 	}{
@@ -118,6 +119,8 @@ func TestWatchWaitsOutTransportFailures(t *testing.T) {
 		"little patience":     {fault: hubtest.Fault{Status: 503}, opts: []host.WatchOption{host.WithPatience(20 * time.Second)}, code: feedback.CodeAgentTransportUnavailable, min: 20 * time.Second, max: 50 * time.Second},
 		"a long Retry-After":  {fault: hubtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"45"}}}, max: 3 * time.Minute, min: time.Minute},
 		"longer than it has":  {fault: hubtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"3600"}}}, code: feedback.CodeAgentTransportUnavailable, max: 2 * time.Second},
+		"no time for another": {fault: hubtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"45"}}}, within: 40 * time.Second, code: feedback.CodeAgentTransportUnavailable, max: time.Second},
+		"down to the end":     {fault: hubtest.Fault{Drop: hubtest.DropRequest}, within: 20 * time.Second, code: feedback.CodeAgentTransportUnavailable, max: 20 * time.Second},
 		"not a transport one": {fault: hubtest.Fault{Status: 404, Body: []byte(`{"error":"invocation_not_found"}`)}, code: feedback.CodeInvocationNotFound, max: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,9 +130,15 @@ func TestWatchWaitsOutTransportFailures(t *testing.T) {
 				test.fault.On, test.fault.Times = hubtest.ReceiptRequest, -1
 				w.hub.Inject(test.fault)
 				time.AfterFunc(time.Minute, w.hub.ClearFaults)
+				ctx := t.Context()
+				if test.within > 0 {
+					limited, cancel := context.WithTimeout(ctx, test.within)
+					defer cancel()
+					ctx = limited
+				}
 				start := time.Now()
 				observations, last := 0, error(nil)
-				for observed, err := range w.transport.WatchInvocation(t.Context(), w.original, test.opts...) {
+				for observed, err := range w.transport.WatchInvocation(ctx, w.original, test.opts...) {
 					if last != nil {
 						t.Error("something came after an error")
 					}
@@ -206,7 +215,8 @@ func TestWatchEnds(t *testing.T) {
 			last = err
 		}
 		failure := w.failure(last, feedback.CodeAgentRequestCancelled)
-		if time.Since(start) != 10*time.Second || failure.Feedback.InvocationID != w.original.InvocationID {
+		if time.Since(start) != 10*time.Second || failure.Feedback.InvocationID != w.original.InvocationID ||
+			!strings.Contains(failure.Feedback.Message, "saw last") {
 			t.Errorf("%v after %v", failure.Feedback, time.Since(start))
 		}
 		for range w.transport.WatchInvocation(t.Context(), w.original) {
