@@ -22,8 +22,9 @@ const (
 	// session is no longer the original one. Restore that one; an answer under
 	// any other is withheld.
 	CodeAgentBindingChanged Code = "agent_binding_changed"
-	// CodeAgentAuthorizationUnavailable: no usable login. Have a person log in
-	// at the original Hub, for the original client.
+	// CodeAgentAuthorizationUnavailable: no usable login for the original
+	// session. Have a person restore its access at the original Hub; a new login
+	// is another session, which does not read the operation.
 	CodeAgentAuthorizationUnavailable Code = "agent_authorization_unavailable"
 	// CodeAgentTransportUnavailable: the connection was lost, or the Hub
 	// cannot answer now. Ask the same question again, not too soon.

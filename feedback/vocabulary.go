@@ -76,8 +76,9 @@ const (
 	// NextRestoreScope: bring back the connection, workspace and session that
 	// the operation was sent under, then ask again.
 	NextRestoreScope NextAction = "restore_scope"
-	// NextReauthorize: have a person log in, or have the authorization granted
-	// again, at the original Hub and for the original client.
+	// NextReauthorize: have a person restore the access of the original session,
+	// at the original Hub and for the original client. A new login is another
+	// session, which does not read the operation.
 	NextReauthorize NextAction = "reauthorize"
 	// NextCheckCompatibility: compare the versions of the Hub and of this SDK.
 	NextCheckCompatibility NextAction = "check_compatibility"

@@ -163,6 +163,23 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// What the Hub could not be asked about is watched too, until it can.
+func TestWatchWaitsForTheHub(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.call(t, "send")
+	id := s.journal(t).operations[0].Original.InvocationID
+	if err := errors.Join(s.Approve(id), s.Resume(id)); err != nil {
+		t.Fatal(err)
+	}
+	s.Inject(hubtest.Fault{On: hubtest.CapabilitiesRequest, Drop: hubtest.DropRequest, Times: 3}) // so often a batch asks
+	status, stdout, stderr := s.call(t, "report", "--watch", "5m", "--look", "1ms")
+	_, watched, _ := strings.Cut(stdout, "watching 3 of them for 5m0s\n")
+	if status != cli.OK || stderr != "" || strings.Count(watched, "progress      executed, closed\n") != 3 || strings.Contains(watched, "no answer") {
+		t.Errorf("status %d, stderr %q\n%s", status, stderr, stdout)
+	}
+}
+
 func TestWatchEndsInTime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -13,8 +13,8 @@ import (
 )
 
 // report asks about every open operation, all at once, and says what is known
-// of each. Those that are not settled it watches for a while. It sends none,
-// whatever it learns.
+// of each. Those that are not settled, or that the Hub could not be asked about
+// now, it watches for a while. It sends none, whatever it learns.
 func report(ctx context.Context, path string, stdin io.Reader, out *printer, watch, look time.Duration) error {
 	journal, err := openJournal(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func report(ctx context.Context, path string, stdin io.Reader, out *printer, wat
 	for _, i := range open {
 		o := &journal.operations[i]
 		tell(out, o, answers[o].Receipt, answers[o].Err)
-		if o.Open && answers[o].Err == nil {
+		if o.Open && (answers[o].Err == nil || feedback.CategoryOf(answers[o].Err) == feedback.CategoryTransportUnavailable) {
 			unsettled = append(unsettled, o)
 		}
 	}

@@ -54,7 +54,7 @@ func afterFailure(failure *feedback.Error) string {
 	case feedback.NextRestoreScope:
 		return "restore the original connection and session, then ask again."
 	case feedback.NextReauthorize:
-		return "have a person log in, or have access granted again, at the original Hub."
+		return "have a person restore the original access at the original Hub."
 	case feedback.NextCheckCompatibility:
 		return "compare the versions of the Hub and of this SDK, and use nothing else instead."
 	}

@@ -16,7 +16,9 @@ type line struct {
 	Settled   *bool              `json:"settled,omitempty"`
 	Sentence  string             `json:"sentence,omitempty"`
 	Feedback  *feedback.Feedback `json:"feedback,omitempty"` // of an unresolved result
-	Error     *feedback.Error    `json:"error,omitempty"`    // in place of all the rest
+	Error     *feedback.Error    `json:"error,omitempty"`    // in place of all the rest but this:
+	// RetryAfter is how long the Hub asked to wait.
+	RetryAfter float64 `json:"retry_after_seconds,omitempty"`
 }
 
 func (o *output) writeJSON(a answer) error {
@@ -26,6 +28,9 @@ func (o *output) writeJSON(a answer) error {
 		if account, ok := r.Feedback(); ok {
 			l.Feedback = &account
 		}
+	}
+	if a.failure != nil {
+		l.RetryAfter = a.failure.RetryAfter.Seconds()
 	}
 	text, err := json.Marshal(l)
 	if err != nil {

@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case len(rest) > 0:
 		return cli.Complain(flags, stderr, "it takes no argument")
 	case *port < 0 || *port > 65535:
-		return cli.Complain(flags, stderr, "--port is not one: it is from 0 to 65535")
+		return cli.Complain(flags, stderr, "--port must be a number from 0 to 65535")
 	case *login && *port == 0:
 		return cli.Complain(flags, stderr, "--login takes the port of a mock Hub that runs")
 	}

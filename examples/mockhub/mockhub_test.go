@@ -388,8 +388,8 @@ func TestMistakes(t *testing.T) {
 	}{
 		{[]string{"--nope"}, "there is no flag --nope"},
 		{[]string{"x"}, "it takes no argument"},
-		{[]string{"--port", "65536"}, "--port is not one"},
-		{[]string{"--port", "-1"}, "--port is not one"},
+		{[]string{"--port", "65536"}, "--port must be a number"},
+		{[]string{"--port", "-1"}, "--port must be a number"},
 		{[]string{"--port", "many"}, "--port has a value"},
 		{[]string{"--port"}, "--port needs a value"},
 		{[]string{"--login", "--port", "0"}, "--login takes the port"},

@@ -92,5 +92,6 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "soak:", err)
 		return cli.Failed
 	}
+	fmt.Fprintln(stdout, "\neverything held")
 	return cli.OK
 }

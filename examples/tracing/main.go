@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case len(rest) > 0:
 		return cli.Complain(flags, stderr, "it takes no argument")
 	}
-	if err := play(ctx, &printer{to: stdout}); err != nil {
+	if err := play(ctx, &printer{to: stdout}, func(what string) { fmt.Fprintln(stdout, what) }); err != nil {
 		fmt.Fprintln(stderr, "tracing:", err)
 		return cli.Failed
 	}
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // play inspects one operation three times: as it is, with an access token that
 // the Hub takes no more, and while the Hub cannot answer at first.
-func play(ctx context.Context, exporter trace.SpanExporter) error {
+func play(ctx context.Context, exporter trace.SpanExporter, announce func(string)) error {
 	hub := hubtest.New().Start()
 	defer hub.Close()
 	session := hub.Login(hubtest.Grant{})
@@ -92,12 +92,18 @@ func play(ctx context.Context, exporter trace.SpanExporter) error {
 	if err != nil {
 		return err
 	}
-	for _, before := range []func(){
-		func() {},
-		func() { hub.ExpireAccess(session.ID) },
-		func() { hub.Inject(hubtest.Fault{On: hubtest.ReceiptRequest, Status: http.StatusServiceUnavailable}) },
+	for _, scene := range []struct {
+		what   string
+		before func()
+	}{
+		{"the operation as it is", func() {}},
+		{"with an access token that the Hub takes no more: it is refreshed", func() { hub.ExpireAccess(session.ID) }},
+		{"while the Hub cannot answer at first: it is asked again", func() {
+			hub.Inject(hubtest.Fault{On: hubtest.ReceiptRequest, Status: http.StatusServiceUnavailable})
+		}},
 	} {
-		before()
+		announce(scene.what)
+		scene.before()
 		if _, err := inspect(ctx, provider, transport, original); err != nil {
 			return err
 		}

@@ -243,8 +243,11 @@ func TestProgram(t *testing.T) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	if diff := cmp.Diff([]string{
+		"the operation as it is",
 		"inspect an original executed", "negotiate 200", "read the receipt 200",
+		"with an access token that the Hub takes no more: it is refreshed",
 		"inspect an original executed", "negotiate 401", "refresh the session 200", "negotiate 200", "read the receipt 200",
+		"while the Hub cannot answer at first: it is asked again",
 		"inspect an original executed", "negotiate 200", "read the receipt 503", "read the receipt 200",
 	}, lines); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

@@ -60,7 +60,7 @@ func (s *Server) usable(token *oauth2.Token, err error) (*oauth2.Token, error) {
 	case token.Type() != "Bearer":
 		return nil, noToken("The token source gave a token whose type is not Bearer; only Bearer tokens are sent.")
 	case !identifier.BearerToken(token.AccessToken):
-		return nil, noToken("The token source gave an access token that cannot stand in a header.")
+		return nil, noToken("The token source gave an access token that cannot stand in a header: it must be the token alone, without the word Bearer and without spaces.")
 	}
 	return token, nil
 }
