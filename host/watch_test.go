@@ -279,16 +279,30 @@ func ExampleTransport_WatchInvocation() {
 		panic(err)
 	}
 
-	for observed, err := range transport.WatchInvocation(ctx, original, host.WithInterval(time.Millisecond, time.Millisecond)) {
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println(observed.Progress())
-		if observed.Progress() == receipt.ProgressAwaitingApproval {
-			_ = hub.Deny(id) // a person says no, meanwhile
-		}
+	tell := func(sentence string) {
+		fmt.Println(sentence)
+		_ = hub.Deny(id) // a person says no, meanwhile
+	}
+	if err := follow(ctx, transport, original, tell, host.WithInterval(time.Millisecond, time.Millisecond)); err != nil {
+		panic(err)
 	}
 	// Output:
-	// awaiting_approval
-	// denied
+	// The operation waits for a person's approval; by the evidence it has not been dispatched.
+	// Approval of the operation was denied; by the evidence it stopped before it was dispatched.
+}
+
+// follow tells of an operation until it is settled, or for ten minutes.
+func follow(ctx context.Context, transport *host.Transport, original host.Original, tell func(string), opts ...host.WatchOption) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	for observed, err := range transport.WatchInvocation(ctx, original, opts...) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil // what was told last stands; look again another time
+		}
+		if err != nil {
+			return err
+		}
+		tell(observed.Progress().Sentence())
+	}
+	return nil // it is settled
 }
