@@ -93,7 +93,7 @@ function showInvocation(card, invocation) {
   setText(find(".progress"), invocation.progress);
   setText(find(".id"), invocation.id);
   const { times, last, status } = invocation.asked;
-  setText(find(".asked"), times ? `asked ${times}×, last at ${last}: ${status}` : "not asked yet");
+  setText(find(".asked"), times ? `asked ${times}×, last at ${last}: ${status}` : "its receipt was not asked for yet");
 
   sync(find(".timeline"), invocation.steps, (step) => step.name, timelineStep, (item, step) => {
     item.dataset.mark = step.mark;
