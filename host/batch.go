@@ -28,11 +28,11 @@ const (
 	// doubled with each time in a row.
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
-	// maxPushbacks is how often one entry is asked again after 429 or 503.
+	// pauseJitter comes on top, so that not everybody is back at once.
+	pauseJitter = 200 * time.Millisecond
+	// maxPushbacks is how often one entry is asked again after 429 or 503, and
+	// how many pauses in a row a binding may bring on without one good answer.
 	maxPushbacks = 8
-	// firstRepeat is before an entry or a negotiation is repeated, on average;
-	// it doubles with each time.
-	firstRepeat = 200 * time.Millisecond
 	// maxUnnegotiated is how many negotiations in a row may fail before the
 	// rest of a binding's entries get the answer of the last one.
 	maxUnnegotiated = 3
@@ -72,38 +72,51 @@ func WithConcurrency(n int) BatchOption {
 // A batch counts as one inspection of many ids: it negotiates once for each
 // binding, and again after 60 seconds or any failure. Everything else is as
 // with [Transport.InspectInvocation], the checks of the binding before and
-// after each request included, and the time limit for each entry.
+// after each request included, and the time limit for each attempt.
 //
 // A Hub that answers 429 or 503 makes the whole batch wait, as long as it asks
 // but at most 30 seconds at a time, and is asked about the same entry up to 8
 // times more, unless repeats are off (agentclient.WithMaxRetries). A wait that
-// would last to the deadline of ctx is not begun: what it is for gets the Hub's
-// answer as its own. A binding
-// that has changed, a session that is gone or cannot be renewed, and a Hub that
-// refuses the negotiation, is silent at it, or cannot be reached for it three
-// times in a row, are not asked again: the rest of the binding's entries get
-// the same answer.
+// would last to the deadline of ctx is not begun: what is left for that Hub
+// gets its answer.
+//
+// A binding that has changed, a session that is gone or cannot be renewed, and a
+// Hub that refuses the negotiation, is silent at it, cannot be reached for it
+// three times in a row, or only ever answers 429 or 503, are not asked again:
+// the rest of the binding's entries get the same answer.
 //
 // When the loop over the sequence ends early, by break, return or panic, all
-// work is stopped before it is left. When ctx ends, the entries that have no
-// answer yet are yielded as cancelled or timed out. The sequence can be ranged
-// over again, which asks again.
+// work is stopped before it is left, except for the refresh of a session, which
+// saves what it got. When ctx ends, the entries that have no answer yet are
+// yielded as cancelled or timed out. The sequence can be ranged over again,
+// which asks again.
+//
+// A batch opens no more connections to a Hub than it inspects at once, and keeps
+// them for the next batch until [Transport.CloseIdleConnections]. Those of a
+// borrowed HTTP client are its owner's to limit.
 func (t *Transport) InspectInvocations(ctx context.Context, originals []Original, opts ...BatchOption) iter.Seq[Observation] {
 	return func(yield func(Observation) bool) {
-		b := &batch{transport: t, caller: ctx, concurrency: defaultConcurrency, lanes: map[sessionKey]*lane{}}
+		b := &batch{transport: t, caller: ctx, concurrency: defaultConcurrency, lanes: map[sessionKey]*lane{}, round: 1}
 		err := b.configure(ctx, opts)
 		if err == nil {
 			var done func()
 			b.shared, done = t.settings.Shared.Limited(b.concurrency)
 			defer done()
+			defer b.release()
 			b.entries = make([]entry, 0, len(originals))
 		}
+		var refused []Observation
 		for _, original := range originals {
-			refused := err
-			if refused == nil {
-				refused = b.add(original)
+			wrong := err
+			if wrong == nil {
+				wrong = b.add(original)
 			}
-			if refused != nil && !yield(Observation{Original: original, Err: refused}) {
+			if wrong != nil {
+				refused = append(refused, Observation{Original: original, Err: wrong})
+			}
+		}
+		for _, o := range refused {
+			if !yield(o) {
 				return
 			}
 		}
@@ -129,8 +142,9 @@ type batch struct {
 	workers sync.WaitGroup // those that ask
 	started int            // of them
 
-	notBefore time.Time     // the Hub asked to wait until then
-	pause     time.Duration // the last pause that the Hub did not measure
+	notBefore time.Time     // a Hub asked to wait until then
+	pause     time.Duration // the last pause that a Hub did not measure
+	round     int           // what is asked between two pauses is one
 }
 
 // lane is the part of a batch that belongs to one binding. While it has no
@@ -140,12 +154,17 @@ type lane struct {
 	client  *agentclient.BailingHubAgentClient
 
 	waiting []*entry
-	delayed []*entry // to be asked again, each not before its time
+	delayed []*entry // to be asked again, in the order of their times
 
 	negotiating  bool
 	negotiated   time.Time // zero before it, and after any failure
 	unnegotiated int       // negotiations that failed, in a row
 	notBefore    time.Time // the next one
+
+	pushbacks  int  // rounds in a row in which the Hub pushed back
+	lastPushed int  // the last of them
+	dispatched bool // a request has left
+	ended      bool // what was left has got an answer
 }
 
 // entry is one original of a batch.
@@ -160,8 +179,10 @@ type entry struct {
 type work struct {
 	lane  *lane
 	entry *entry // nil for a negotiation
+	round int
 
 	had      progress
+	ended    time.Time
 	receipt  *receipt.Receipt
 	err      error
 	returned bool
@@ -204,11 +225,19 @@ func (b *batch) add(given Original) error {
 		l = &lane{session: s, client: s.newClient(settings)}
 		b.lanes[s.sessionKey] = l
 		b.order = append(b.order, l)
+	} else {
+		b.transport.release(s) // the lane has it once
 	}
 	b.entries = append(b.entries, entry{lane: l, original: given})
 	l.waiting = append(l.waiting, &b.entries[b.open])
 	b.open++
 	return nil
+}
+
+func (b *batch) release() {
+	for _, l := range b.order {
+		b.transport.release(l.session)
+	}
 }
 
 func (b *batch) run(yield func(Observation) bool) {
@@ -261,6 +290,7 @@ func (b *batch) start(ctx context.Context, todo chan *work, done chan<- *work) <
 		if w == nil {
 			break
 		}
+		w.round = b.round
 		b.running++
 		if b.running > b.started {
 			b.started++
@@ -285,8 +315,8 @@ func (b *batch) start(ctx context.Context, todo chan *work, done chan<- *work) <
 		if len(l.waiting) > 0 {
 			sooner(l.notBefore)
 		}
-		for _, e := range l.delayed {
-			sooner(e.notBefore)
+		if len(l.delayed) > 0 {
+			sooner(l.delayed[0].notBefore)
 		}
 	}
 	if first.IsZero() {
@@ -300,10 +330,9 @@ func (b *batch) pick(now time.Time) *work {
 	for range b.order {
 		l := b.order[b.next]
 		b.next = (b.next + 1) % len(b.order)
-		due := func(e *entry) bool { return !e.notBefore.After(now) }
-		if i := slices.IndexFunc(l.delayed, due); i >= 0 {
-			l.waiting = append(l.waiting, l.delayed[i])
-			l.delayed = slices.Delete(l.delayed, i, i+1)
+		for len(l.delayed) > 0 && !l.delayed[0].notBefore.After(now) {
+			l.waiting = append(l.waiting, l.delayed[0])
+			l.delayed = l.delayed[1:]
 		}
 		switch {
 		case l.negotiating || len(l.waiting) == 0 || l.notBefore.After(now):
@@ -328,7 +357,7 @@ func (w *work) run(ctx context.Context, done chan<- *work) {
 		done <- w
 	}()
 	w.do(ctx)
-	w.returned = true
+	w.ended, w.returned = time.Now(), true
 }
 
 func (w *work) do(ctx context.Context) {
@@ -355,30 +384,43 @@ func (b *batch) take(w *work) []Observation {
 	case !w.returned:
 		runtime.Goexit()
 	case w.err == nil && e == nil:
-		l.negotiated, l.unnegotiated = time.Now(), 0
+		l.dispatched, l.negotiated, l.unnegotiated = true, w.ended, 0
 		return nil
 	case w.err == nil:
-		b.pause = 0
+		b.pause, l.pushbacks = 0, 0
 		return []Observation{b.answer(e, w.receipt, nil)}
-	case b.caller.Err() != nil && e == nil:
-		return nil // abandon says it
-	case b.caller.Err() != nil:
-		return []Observation{b.answer(e, nil, w.err)}
 	}
 
 	l.negotiated = time.Time{} // any failure ends it
 	failure, _ := errors.AsType[*feedback.Error](w.err)
-	pushedBack := failure.StatusCode == http.StatusTooManyRequests || failure.StatusCode == http.StatusServiceUnavailable
-	if pushedBack {
-		b.slowDown(failure.RetryAfter)
-	}
+	l.dispatched = l.dispatched || failure.Feedback.Dispatch == feedback.DispatchAttempted
 	var ended []*lane // what is left in them gets this answer
 	switch {
-	case pushedBack && b.tooLate(b.notBefore):
-		ended = b.order
-	case b.isFinal(w, failure):
+	case b.caller.Err() != nil:
+		if e == nil {
+			return nil // abandon says it
+		}
+		if b.repeats(failure) {
+			l.delay(e) // abandon says it
+			return nil
+		}
+	case pushedBack(failure) && !b.slowDown(w, failure.RetryAfter):
+		for _, other := range b.order {
+			if other.session.binding.HubURL == l.session.binding.HubURL {
+				ended = append(ended, other)
+			}
+		}
+	case b.givesUp(w, failure):
 		ended = []*lane{l}
-	case e == nil || b.again(e, failure, pushedBack):
+	case e == nil && isStoreFailure(failure):
+		e = l.pop()
+		if e == nil {
+			return nil
+		}
+		return b.answerLeft([]*entry{e}, failure)
+	case e == nil:
+		return nil
+	case b.again(e, failure):
 		return nil
 	}
 	var answers []Observation
@@ -386,30 +428,116 @@ func (b *batch) take(w *work) []Observation {
 		answers = append(answers, b.answer(e, nil, failure))
 	}
 	for _, l := range ended {
-		for _, left := range l.left() {
-			same := *failure
-			same.Feedback.InvocationID, same.Feedback.Dispatch = left.original.InvocationID, feedback.DispatchNotDispatched
-			answers = append(answers, b.answer(left, nil, &same))
-		}
+		l.ended = true
+		answers = append(answers, b.answerLeft(l.left(), failure)...)
 	}
 	return answers
 }
 
-// isFinal reports whether a failure is the answer to all that is left in its
-// lane.
-func (b *batch) isFinal(w *work, failure *feedback.Error) bool {
+// repeats reports a failure after which the same request may be sent again by
+// itself (contract, section 4). That of a renewal of the session is not.
+func (b *batch) repeats(failure *feedback.Error) bool {
+	return b.transport.settings.MaxRetries > 0 &&
+		failure.Feedback.Category == feedback.CategoryTransportUnavailable &&
+		failure.Feedback.Code != feedback.CodeAgentRequestTimeout
+}
+
+// pushedBack reports that the Hub has too much to do. Not every 503 says so.
+func pushedBack(failure *feedback.Error) bool {
+	return (failure.StatusCode == http.StatusTooManyRequests || failure.StatusCode == http.StatusServiceUnavailable) &&
+		failure.Feedback.Category == feedback.CategoryTransportUnavailable
+}
+
+// isStoreFailure reports a failure that no Hub has a part in. The store may be
+// well again for the next entry.
+func isStoreFailure(failure *feedback.Error) bool {
+	return failure.Feedback.Code == feedback.CodeUnknownFailure && failure.StatusCode == 0
+}
+
+// givesUp reports whether a failure is the answer to all that is left in its
+// lane. Where not, a negotiation that failed is made again.
+func (b *batch) givesUp(w *work, failure *feedback.Error) bool {
+	l := w.lane
 	switch {
 	case failure.Feedback.Code == feedback.CodeAgentBindingChanged, w.had.refreshFailed:
 		return true
+	case pushedBack(failure) && b.repeats(failure):
+		if l.pushbacks > maxPushbacks {
+			return true
+		}
+		l.notBefore = b.notBefore
 	case w.entry != nil:
 		return failure.Feedback.Code == feedback.CodeAgentAuthorizationUnavailable &&
 			failure.StatusCode != http.StatusForbidden // that may be one tool's
-	case !repeatable(failure) || b.transport.settings.MaxRetries == 0:
+	case isStoreFailure(failure):
+		return false
+	case !b.repeats(failure):
 		return true
+	default:
+		wait, ok := boundary.RepeatWait(l.unnegotiated, failure.RetryAfter)
+		l.unnegotiated++
+		l.notBefore = time.Now().Add(wait)
+		if !ok || l.unnegotiated == maxUnnegotiated || b.tooLate(l.notBefore) {
+			return true
+		}
 	}
-	w.lane.unnegotiated++
-	w.lane.notBefore = time.Now().Add(wait(firstRepeat, w.lane.unnegotiated))
-	return w.lane.unnegotiated == maxUnnegotiated || b.tooLate(w.lane.notBefore)
+	if w.entry == nil && len(l.waiting) > 0 {
+		b.logRepeat(l.waiting[0], failure, l.notBefore)
+	}
+	return false
+}
+
+// again puts an entry back to be asked once more, where it may be.
+func (b *batch) again(e *entry, failure *feedback.Error) bool {
+	switch {
+	case !b.repeats(failure) || e.lane.ended:
+		return false
+	case pushedBack(failure):
+		e.pushbacks++
+		e.notBefore = b.notBefore
+		if e.pushbacks > maxPushbacks {
+			return false
+		}
+	default:
+		wait, ok := boundary.RepeatWait(e.repeats, failure.RetryAfter)
+		e.repeats++
+		e.notBefore = time.Now().Add(wait)
+		if !ok || e.repeats > b.transport.settings.MaxRetries || b.tooLate(e.notBefore) {
+			return false
+		}
+	}
+	b.logRepeat(e, failure, e.notBefore)
+	e.lane.delay(e)
+	return true
+}
+
+func (b *batch) logRepeat(e *entry, failure *feedback.Error, at time.Time) {
+	boundary.LogRepeat(b.caller, b.transport.settings.Logger, slog.String("invocation_id", e.original.InvocationID), string(failure.Feedback.Code), failure.StatusCode, time.Until(at))
+}
+
+// slowDown makes the whole batch wait, unless that would last to the caller's
+// deadline. What was asked in an earlier round speaks of a pause that was made
+// already, and makes the next one no longer.
+func (b *batch) slowDown(w *work, asked time.Duration) bool {
+	if asked == 0 {
+		if w.round == b.round || b.pause == 0 {
+			b.pause = min(max(2*b.pause, firstPause), longestPause)
+		}
+		asked = b.pause
+	}
+	until := time.Now().Add(min(asked, longestPause) + rand.N(pauseJitter))
+	if b.tooLate(until) {
+		return false
+	}
+	if l := w.lane; w.round > l.lastPushed {
+		l.lastPushed = w.round
+		l.pushbacks++
+	}
+	if w.round == b.round {
+		b.round++
+	}
+	b.notBefore = latest(b.notBefore, until)
+	return true
 }
 
 // tooLate reports that the caller's context has a deadline, and it is not after
@@ -419,56 +547,33 @@ func (b *batch) tooLate(t time.Time) bool {
 	return ok && !t.Before(deadline)
 }
 
-// repeatable reports a failure after which the same request may be sent again
-// by itself (contract, section 4). That of a renewal of the session is not.
-func repeatable(failure *feedback.Error) bool {
-	return failure.Feedback.Category == feedback.CategoryTransportUnavailable &&
-		failure.Feedback.Code != feedback.CodeAgentRequestTimeout
-}
-
-// again puts an entry back to be asked once more, where it may be.
-func (b *batch) again(e *entry, failure *feedback.Error, pushedBack bool) bool {
-	retries := b.transport.settings.MaxRetries
-	switch {
-	case !repeatable(failure) || retries == 0:
-		return false
-	case pushedBack && e.pushbacks < maxPushbacks:
-		e.pushbacks++
-		e.notBefore = b.notBefore
-	case !pushedBack && e.repeats < retries:
-		e.repeats++
-		e.notBefore = time.Now().Add(wait(firstRepeat, e.repeats))
-	default:
-		return false
-	}
-	if b.tooLate(e.notBefore) {
-		return false
-	}
-	boundary.LogRepeat(b.caller, b.transport.settings.Logger, slog.String("invocation_id", e.original.InvocationID), string(failure.Feedback.Code), failure.StatusCode, time.Until(e.notBefore))
-	e.lane.delayed = append(e.lane.delayed, e)
-	return true
-}
-
-// slowDown makes the whole batch wait, with a jitter on top, so that not
-// everybody comes back in the same moment.
-func (b *batch) slowDown(asked time.Duration) {
-	if asked == 0 {
-		b.pause = min(max(2*b.pause, firstPause), longestPause)
-		asked = b.pause
-	}
-	b.notBefore = latest(b.notBefore, time.Now().Add(min(asked, longestPause)+rand.N(firstRepeat)))
-}
-
 // abandon answers what is left once the caller's context has ended.
 func (b *batch) abandon() (answers []Observation) {
 	for _, l := range b.order {
-		for _, e := range l.left() {
-			failure := feedback.Ended(b.caller)
-			failure.InvocationID = e.original.InvocationID
-			answers = append(answers, b.answer(e, nil, feedback.NewError(failure)))
-		}
+		answers = append(answers, b.answerLeft(l.left(), feedback.NewError(feedback.Ended(b.caller)))...)
 	}
 	return answers
+}
+
+// answerLeft gives entries that nobody is asking about the same answer. A batch
+// counts as one inspection: the requests for one entry of a binding are
+// requests for all of them.
+func (b *batch) answerLeft(left []*entry, failure *feedback.Error) (answers []Observation) {
+	for _, e := range left {
+		same := *failure
+		same.Feedback.InvocationID, same.Feedback.Dispatch = e.original.InvocationID, feedback.DispatchNotDispatched
+		if e.lane.dispatched {
+			same.Feedback.Dispatch = feedback.DispatchAttempted
+		}
+		answers = append(answers, b.answer(e, nil, &same))
+	}
+	return answers
+}
+
+// delay keeps an entry until its time.
+func (l *lane) delay(e *entry) {
+	at, _ := slices.BinarySearchFunc(l.delayed, e, func(a, b *entry) int { return a.notBefore.Compare(b.notBefore) })
+	l.delayed = slices.Insert(l.delayed, at, e)
 }
 
 // left takes all entries that nobody is asking about.
@@ -478,18 +583,22 @@ func (l *lane) left() []*entry {
 	return left
 }
 
+// pop takes one of them; nil where there is none.
+func (l *lane) pop() *entry {
+	left := l.left()
+	if len(left) == 0 {
+		return nil
+	}
+	l.waiting = left[1:]
+	return left[0]
+}
+
 func (b *batch) answer(e *entry, observed *receipt.Receipt, err error) Observation {
 	if e.start.IsZero() {
 		e.start = time.Now()
 	}
 	b.transport.log(b.caller, e.start, e.original.InvocationID, err)
 	return Observation{Original: e.original, Receipt: observed, Err: err}
-}
-
-// wait is the nth wait: doubled each time, half of it to one and a half.
-func wait(first time.Duration, n int) time.Duration {
-	d := first << (n - 1)
-	return d/2 + rand.N(d)
 }
 
 func latest(a, b time.Time) time.Time {

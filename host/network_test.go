@@ -190,6 +190,12 @@ func TestBatchConnections(t *testing.T) {
 	transport.CloseIdleConnections()
 	<-allClosed
 
+	// Idle connections are closed while a batch runs, too.
+	for range transport.InspectInvocations(t.Context(), originals[:1]) {
+		transport.CloseIdleConnections()
+		<-allClosed
+	}
+
 	// Two at once share none, and no more are kept than one batch needs.
 	for range transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(atOnce)) {
 		for o := range transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(atOnce)) {

@@ -47,6 +47,8 @@ type session struct {
 	hub       *boundary.Client
 	client    atomic.Pointer[agentclient.BailingHubAgentClient]
 
+	users int // what is under way with it; guarded by the transport's mu
+
 	mu     sync.Mutex
 	flight *flight         // the refresh under way; nil for none
 	spent  registry.Secret // the last refresh token that the Hub took or refused
@@ -68,12 +70,13 @@ func progressOf(ctx context.Context) *progress {
 	return &progress{}
 }
 
-// session gives the one session of a valid original. What is known by the same
-// words was checked before.
+// session gives the one session of a valid original, until release. What is
+// known by the same words was checked before.
 func (t *Transport) session(original Original) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.sessions[sessionKey{original.ConnectionKey, original.ExpectedBinding}]; s != nil {
+		s.users++
 		return s, nil
 	}
 	key, err := original.sessionKey()
@@ -81,6 +84,7 @@ func (t *Transport) session(original Original) (*session, error) {
 		return nil, err
 	}
 	if s := t.sessions[key]; s != nil {
+		s.users++
 		return s, nil
 	}
 	hub, err := boundary.NewClient(t.settings.Shared, key.binding.HubURL, boundary.HubRequests)
@@ -88,18 +92,24 @@ func (t *Transport) session(original Original) (*session, error) {
 		return nil, invalid("expected_binding.hub_url cannot be sent to.")
 	}
 	_, err = huburl.Normalize(key.binding.HubURL, false)
-	s := &session{sessionKey: key, transport: t, secure: err == nil, hub: hub}
+	s := &session{sessionKey: key, transport: t, secure: err == nil, hub: hub, users: 1}
 	s.client.Store(s.newClient(t.settings))
 	for other, old := range t.sessions {
 		if len(t.sessions) < maxSessions {
 			break
 		}
-		if old.isIdle() {
+		if old.users == 0 && old.isIdle() {
 			delete(t.sessions, other)
 		}
 	}
 	t.sessions[key] = s
 	return s, nil
+}
+
+func (t *Transport) release(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.users--
 }
 
 // isIdle reports that forgetting the session forgets nothing: no refresh is

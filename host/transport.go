@@ -139,6 +139,7 @@ func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*
 	if err != nil {
 		return nil, err
 	}
+	defer t.release(s)
 	start := time.Now()
 	observed, err := s.inspect(ctx, s.client.Load(), &progress{}, original)
 	if err != nil {

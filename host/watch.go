@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -36,8 +37,9 @@ func WithInterval(first, longest time.Duration) WatchOption {
 }
 
 // WithPatience sets for how long transport failures in a row are waited out,
-// beginning with the first of them. The default is 5 minutes. Zero means that
-// the first one ends the watch. A negative time is an invalid request.
+// beginning with the first of them; the last look is when that time is over.
+// The default is 5 minutes. Zero means that the first failure ends the watch. A
+// negative time is an invalid request.
 func WithPatience(limit time.Duration) WatchOption {
 	return func(w *watch) error {
 		if limit < 0 {
@@ -87,7 +89,7 @@ func (t *Transport) WatchInvocation(ctx context.Context, original Original, opts
 func (w *watch) run(ctx context.Context, t *Transport, original Original, yield func(*receipt.Receipt, error) bool) {
 	var last *receipt.Receipt // the latest by the Hub's clock
 	var failing time.Time     // since when; zero while all is well
-	for interval := w.first; ; interval = min(interval, w.longest/2) * 2 {
+	for interval := w.first; ; interval += min(interval, w.longest-interval) {
 		observed, err := t.InspectInvocation(ctx, original)
 		now := time.Now()
 		retryAfter := time.Duration(0)
@@ -122,7 +124,10 @@ func (w *watch) run(ctx context.Context, t *Transport, original Original, yield 
 				return
 			}
 		}
-		pause := max(retryAfter, min(max(wait(interval, 1), w.first), w.longest))
+		pause := min(max(boundary.Jitter(interval), w.first), w.longest)
+		if !failing.IsZero() {
+			pause = max(retryAfter, min(pause, w.patience-now.Sub(failing))) // with a last look when patience ends
+		}
 		if deadline, ok := ctx.Deadline(); ok && !failing.IsZero() && !now.Add(pause).Before(deadline) {
 			yield(nil, err) // there will be no other look
 			return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -73,6 +74,8 @@ func TestWatchIntervals(t *testing.T) {
 		"default": {nil, time.Second, 30 * time.Second},
 		"given":   {[]host.WatchOption{host.WithInterval(2*time.Second, 5*time.Second)}, 2 * time.Second, 5 * time.Second},
 		"huge":    {[]host.WatchOption{host.WithInterval(time.Second, 1<<62)}, time.Second, 1 << 62},
+		"largest": {[]host.WatchOption{host.WithInterval(time.Second, math.MaxInt64)}, time.Second, math.MaxInt64},
+		"odd":     {[]host.WatchOption{host.WithInterval(time.Minute, 7*time.Minute+1)}, time.Minute, 7*time.Minute + 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -103,6 +106,29 @@ func TestWatchIntervals(t *testing.T) {
 	}
 }
 
+func TestWatchAsOftenAsCanBe(t *testing.T) {
+	t.Parallel()
+	for _, longest := range []time.Duration{1, 2, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.governed()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			looks := 0
+			w.wire.before = on("receipt", func() {
+				if looks++; looks == 5 {
+					cancel()
+				}
+			})
+			for range w.transport.WatchInvocation(ctx, w.original, host.WithInterval(1, longest)) {
+			}
+			if looks != 5 {
+				t.Errorf("%d looks", looks)
+			}
+		})
+	}
+}
+
 func TestWatchWaitsOutTransportFailures(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -117,6 +143,7 @@ func TestWatchWaitsOutTransportFailures(t *testing.T) {
 		"a silent minute":     {fault: hubtest.Fault{Latency: time.Hour}, max: 2 * time.Minute},
 		"no patience":         {fault: hubtest.Fault{Status: 503}, opts: []host.WatchOption{host.WithPatience(0)}, code: feedback.CodeAgentTransportUnavailable, max: 2 * time.Second},
 		"little patience":     {fault: hubtest.Fault{Status: 503}, opts: []host.WatchOption{host.WithPatience(20 * time.Second)}, code: feedback.CodeAgentTransportUnavailable, min: 20 * time.Second, max: 50 * time.Second},
+		"seldom, impatient":   {fault: hubtest.Fault{Status: 503}, opts: []host.WatchOption{host.WithInterval(time.Hour, time.Hour), host.WithPatience(20 * time.Second)}, code: feedback.CodeAgentTransportUnavailable, min: 20 * time.Second, max: 25 * time.Second},
 		"a long Retry-After":  {fault: hubtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"45"}}}, max: 3 * time.Minute, min: time.Minute},
 		"longer than it has":  {fault: hubtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"3600"}}}, code: feedback.CodeAgentTransportUnavailable, max: 2 * time.Second},
 		"no time for another": {fault: hubtest.Fault{Status: 503, Header: http.Header{"Retry-After": {"45"}}}, within: 40 * time.Second, code: feedback.CodeAgentTransportUnavailable, max: time.Second},

@@ -180,6 +180,47 @@ func TestWatchWaitsForTheHub(t *testing.T) {
 	}
 }
 
+// What settles without getting any further is closed.
+func TestWatchCloses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.Plan(hubtest.RateLimited(1e9, nil))
+	s.call(t, "send")
+	var id string
+	const canGoOn, cannot = `"auto_retry_allowed":true`, `"auto_retry_allowed":false`
+	for _, o := range s.journal(t).operations {
+		if record, _ := s.Record(o.Original.InvocationID); bytes.Contains(record.Job.Result, []byte(canGoOn)) {
+			id = o.Original.InvocationID
+		}
+	}
+	requests := s.Requests()
+	edited := make(chan error, 1)
+	go func() {
+		if err := asked(t.Context(), s.Hub, requests.Receipt+len(tasks)+2); err != nil {
+			edited <- err
+			return
+		}
+		edited <- s.EditRecord(id, func(r *hubtest.Record) {
+			r.Job.Result = bytes.Replace(r.Job.Result, []byte(canGoOn), []byte(cannot), 1)
+		})
+	}()
+	waiting := s.journal(t).operations[0].Original.InvocationID
+	if waiting != id {
+		if err := errors.Join(s.Approve(waiting), s.Resume(waiting)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, stdout, stderr := s.call(t, "report", "--watch", "5m", "--look", "1ms")
+	if err := <-edited; err != nil || status != cli.OK || stderr != "" {
+		t.Fatalf("%v, status %d, stderr %q", err, status, stderr)
+	}
+	for _, o := range s.journal(t).operations {
+		if o.Open {
+			t.Errorf("%s is still open:\n%s", o.About, stdout)
+		}
+	}
+}
+
 func TestWatchEndsInTime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

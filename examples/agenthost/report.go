@@ -100,7 +100,7 @@ func watchAll(ctx context.Context, transport *host.Transport, journal *journal, 
 	for n := range seen {
 		known := n.Progress
 		switch {
-		case n.err == nil && n.observed.Progress() == known:
+		case n.err == nil && n.observed.Progress() == known && !n.observed.Settled():
 			continue // something of the evidence changed, and not how far it got
 		case n.err != nil && limited.Err() != nil, failed != nil:
 			continue // time is up

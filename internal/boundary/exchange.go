@@ -252,12 +252,13 @@ func (e *exchange) checkRetry(ctx context.Context, _ *http.Response, _ error) (b
 	if !e.request.Again(e.answer) {
 		return false, nil
 	}
-	e.wait = jitter(firstWait << e.repeats)
-	if e.answer != nil && e.answer.RetryAfter > 0 {
-		if e.answer.RetryAfter > longestWait {
-			return false, nil
-		}
-		e.wait = e.answer.RetryAfter + jitter(firstWait)/2
+	var asked time.Duration
+	if e.answer != nil {
+		asked = e.answer.RetryAfter
+	}
+	var ok bool
+	if e.wait, ok = RepeatWait(e.repeats, asked); !ok {
+		return false, nil
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= e.wait {
 		return false, nil
@@ -272,5 +273,15 @@ func (e *exchange) checkRetry(ctx context.Context, _ *http.Response, _ error) (b
 
 func (e *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return e.wait }
 
-// jitter gives a time between half of d and one and a half.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+// RepeatWait gives how long to wait before a request is repeated that was
+// repeated so often already, where the server asked for some time, or for none.
+// It reports whether that is worth it (contract, section 4).
+func RepeatWait(repeats int, asked time.Duration) (time.Duration, bool) {
+	if asked > 0 {
+		return asked + Jitter(firstWait)/2, asked <= longestWait
+	}
+	return Jitter(firstWait << repeats), true
+}
+
+// Jitter gives a time between half of d, which is positive, and one and a half.
+func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

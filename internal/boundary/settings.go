@@ -62,7 +62,8 @@ type Transport struct {
 	own     *http.Transport
 
 	mu    sync.Mutex
-	spare *Transport // a limited one that nobody uses
+	spare *Transport          // a limited one that nobody uses
+	lent  map[*Transport]bool // those that somebody does
 }
 
 // NewTransport borrows the HTTP client of the settings: its transport and its
@@ -98,21 +99,29 @@ func (t *Transport) Limited(n int) (limited *Transport, done func()) {
 	if t.own == nil {
 		return t, func() {}
 	}
-	limited = t.swapSpare(nil)
-	if limited == nil || limited.own.MaxConnsPerHost != n {
-		limited.CloseIdleConnections()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	limited = t.spare
+	if limited != nil && limited.own.MaxConnsPerHost == n {
+		t.spare = nil
+	} else {
 		own := t.own.Clone()
 		own.MaxConnsPerHost, own.MaxIdleConnsPerHost = n, n
 		limited = &Transport{base: own, own: own, timeout: t.timeout}
 	}
-	return limited, func() { t.swapSpare(limited).CloseIdleConnections() }
+	if t.lent == nil {
+		t.lent = map[*Transport]bool{}
+	}
+	t.lent[limited] = true
+	return limited, func() { t.handBack(limited) }
 }
 
-func (t *Transport) swapSpare(spare *Transport) (old *Transport) {
+func (t *Transport) handBack(limited *Transport) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old, t.spare = t.spare, spare
-	return old
+	delete(t.lent, limited)
+	t.spare.CloseIdleConnections()
+	t.spare = limited
 }
 
 // CloseIdleConnections closes those of our own transport. A borrowed one is
@@ -121,6 +130,11 @@ func (t *Transport) CloseIdleConnections() {
 	if t == nil || t.own == nil {
 		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.own.CloseIdleConnections()
-	t.swapSpare(nil).CloseIdleConnections()
+	t.spare.CloseIdleConnections()
+	for limited := range t.lent {
+		limited.CloseIdleConnections()
+	}
 }
