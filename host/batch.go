@@ -413,25 +413,21 @@ func (b *batch) take(w *work) []Observation {
 	case b.givesUp(w, failure):
 		ended = []*lane{l}
 	case e == nil && isStoreFailure(failure):
-		e = l.pop()
-		if e == nil {
-			return nil
-		}
-		return b.answerLeft([]*entry{e}, failure)
+		e = l.pop() // it is the answer to one
 	case e == nil:
 		return nil
 	case b.again(e, failure):
 		return nil
 	}
-	var answers []Observation
+	var answered []*entry
 	if e != nil {
-		answers = append(answers, b.answer(e, nil, failure))
+		answered = append(answered, e)
 	}
 	for _, l := range ended {
 		l.ended = true
-		answers = append(answers, b.answerLeft(l.left(), failure)...)
+		answered = append(answered, l.left()...)
 	}
-	return answers
+	return b.failed(answered, failure)
 }
 
 // repeats reports a failure after which the same request may be sent again by
@@ -550,16 +546,15 @@ func (b *batch) tooLate(t time.Time) bool {
 // abandon answers what is left once the caller's context has ended.
 func (b *batch) abandon() (answers []Observation) {
 	for _, l := range b.order {
-		answers = append(answers, b.answerLeft(l.left(), feedback.NewError(feedback.Ended(b.caller)))...)
+		answers = append(answers, b.failed(l.left(), feedback.NewError(feedback.Ended(b.caller)))...)
 	}
 	return answers
 }
 
-// answerLeft gives entries that nobody is asking about the same answer. A batch
-// counts as one inspection: the requests for one entry of a binding are
-// requests for all of them.
-func (b *batch) answerLeft(left []*entry, failure *feedback.Error) (answers []Observation) {
-	for _, e := range left {
+// failed gives entries the same failure. A batch counts as one inspection: the
+// requests for one entry of a binding are requests for all of them.
+func (b *batch) failed(entries []*entry, failure *feedback.Error) (answers []Observation) {
+	for _, e := range entries {
 		same := *failure
 		same.Feedback.InvocationID, same.Feedback.Dispatch = e.original.InvocationID, feedback.DispatchNotDispatched
 		if e.lane.dispatched {
@@ -583,7 +578,7 @@ func (l *lane) left() []*entry {
 	return left
 }
 
-// pop takes one of them; nil where there is none.
+// pop takes the first of them; nil where there is none.
 func (l *lane) pop() *entry {
 	left := l.left()
 	if len(left) == 0 {
