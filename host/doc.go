@@ -21,6 +21,9 @@
 //	}
 //	fmt.Println(observed.Progress().Sentence())
 //
+// [Transport.InspectInvocations] asks about many at once, and
+// [Transport.WatchInvocation] about one until it is settled.
+//
 // The asking never runs, approves, resumes or repeats anything. It happens
 // under the original authorization or not at all: the connection and its
 // session are compared with the original ones before and after every request,

@@ -36,7 +36,8 @@ type Transport struct {
 
 // New gives a transport over the host's store. The options are those of the
 // low-level client, with the same defaults; one HTTP transport serves all
-// connections. Its errors match [feedback.CodeInvalidRequest].
+// connections, and another one of its kind the batches. Its errors match
+// [feedback.CodeInvalidRequest].
 func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 	if nothing.Is(store) {
 		return nil, invalid("The store is missing.")
