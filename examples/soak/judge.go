@@ -130,7 +130,7 @@ func (s *soak) isLate(c *call, l *login, end time.Time) bool {
 	if end.Sub(c.start) >= inspectionLimit || c.ctx.Err() == context.DeadlineExceeded {
 		return true
 	}
-	return l != nil && l.longestRefresh(c.start) >= inspectionLimit-100*time.Millisecond
+	return l != nil && l.longestRefresh(c.start, end) >= inspectionLimit-100*time.Millisecond
 }
 
 // secretIn reports whether any token shows in an error, however it is printed.

@@ -20,10 +20,14 @@ type login struct {
 	lost   bool        // nothing can renew it any more
 	events []time.Time // its tokens changed, or died
 	ended  time.Time   // its connection has another one; zero while it has not
-	waits  []wait      // for the answers to its refreshes
+	waits  []*wait     // for the answers to its refreshes
 }
 
+// wait is that for one answer: until zero while none has come.
 type wait struct{ from, until time.Time }
+
+// endsAfter reports whether it goes on after an instant.
+func (w *wait) endsAfter(at time.Time) bool { return w.until.IsZero() || w.until.After(at) }
 
 // happened notes an event; lost says that the session cannot go on.
 func (l *login) happened(at time.Time, lost bool) {
@@ -48,7 +52,7 @@ func (l *login) troubled(from, until time.Time) bool {
 	const saving = time.Second // at most, after the answer came
 	began := from
 	for _, w := range l.waits {
-		if w.until.After(began.Add(-saving)) {
+		if w.endsAfter(began.Add(-saving)) {
 			from = earliest(from, w.from)
 		}
 	}
@@ -67,20 +71,33 @@ func (l *login) end(at time.Time) {
 	l.ended = at
 }
 
-// refreshed notes how long an answer to a refresh took.
-func (l *login) refreshed(from, until time.Time) {
+// refreshing notes that a refresh was sent.
+func (l *login) refreshing(from time.Time) *wait {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waits = append(l.waits, wait{from, until})
+	w := &wait{from: from}
+	l.waits = append(l.waits, w)
 	l.waits = l.waits[max(0, len(l.waits)-100):]
+	return w
 }
 
-// longestRefresh is the longest one that ended after an instant.
-func (l *login) longestRefresh(after time.Time) (longest time.Duration) {
+// refreshed notes that its answer came, or never will.
+func (l *login) refreshed(w *wait, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.until = until
+}
+
+// longestRefresh is the longest wait for one between two instants, that of one
+// included whose answer has not come.
+func (l *login) longestRefresh(after, until time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.waits {
-		if w.until.After(after) {
+		switch {
+		case w.until.IsZero():
+			longest = max(longest, until.Sub(w.from))
+		case w.until.After(after):
 			longest = max(longest, w.until.Sub(w.from))
 		}
 	}
@@ -160,14 +177,14 @@ func (t *tokens) forget() {
 // sending notes that a refresh token goes out, and says what is wrong with
 // that. A second time is right only where the transport cannot know that the
 // Hub took or refused it the first time, and does not wait for that any more.
-func (t *tokens) sending(ctx context.Context, text string, w *wire) (wrong string, again bool) {
+func (t *tokens) sending(ctx context.Context, text string, w *wire) (sent *wait, wrong string, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.known[text]
 	now := t.clock.now()
 	switch {
 	case k == nil:
-		return "nobody gave it out", false
+		return nil, "nobody gave it out", false
 	case k.inFlight != nil && k.inFlight.Err() == nil:
 		wrong = fmt.Sprintf("it has been on its way for %v", now.Sub(k.since))
 	case k.used:
@@ -177,7 +194,7 @@ func (t *tokens) sending(ctx context.Context, text string, w *wire) (wrong strin
 	}
 	again = k.sent > 0
 	k.sent, k.inFlight, k.since = k.sent+1, ctx, now
-	return wrong, again
+	return k.login.refreshing(now), wrong, again
 }
 
 // How an exchange of a refresh token ended, seen from the SDK.
@@ -190,7 +207,7 @@ const (
 )
 
 // came notes how the exchange ended that was sent with this context.
-func (t *tokens) came(ctx context.Context, text string, w *wire, how exchanged) {
+func (t *tokens) came(ctx context.Context, sent *wait, text string, w *wire, how exchanged) {
 	t.mu.Lock()
 	k := t.known[text]
 	if k == nil {
@@ -199,15 +216,12 @@ func (t *tokens) came(ctx context.Context, text string, w *wire, how exchanged) 
 	}
 	k.used = k.used || how == exchangeGood
 	k.spoiled[w] = k.spoiled[w] || how == exchangeSpoiled
-	since, last := k.since, k.inFlight == ctx
-	if last {
+	if k.inFlight == ctx {
 		k.inFlight = nil
 	}
 	t.mu.Unlock()
 	now := t.clock.now()
-	if last {
-		k.login.refreshed(since, now)
-	}
+	k.login.refreshed(sent, now)
 	k.login.happened(now, how == exchangeSpoiled)
 }
 

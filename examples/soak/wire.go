@@ -101,7 +101,7 @@ func (w *wire) refresh(r *http.Request, h *hub, c *call) (*http.Response, error)
 	if sessions := c.sessions(h, ""); !sessions[l.id] || r.Header.Get("Authorization") != "" {
 		s.breaks(tokenStaysHome, "a call for sessions %v refreshed session %s of %s", sessions, l.id, l.connection)
 	}
-	wrong, again := s.tokens.sending(r.Context(), text, w)
+	asked, wrong, again := s.tokens.sending(r.Context(), text, w)
 	if wrong != "" {
 		s.breaks(refreshIsOnce, "the refresh token of session %s of %s is sent once more, though %s", l.id, l.connection, wrong)
 	}
@@ -111,21 +111,21 @@ func (w *wire) refresh(r *http.Request, h *hub, c *call) (*http.Response, error)
 	response, err := w.below.RoundTrip(sent)
 	switch {
 	case err != nil:
-		s.tokens.came(r.Context(), text, w, exchangeLost)
+		s.tokens.came(r.Context(), asked, text, w, exchangeLost)
 	case response.StatusCode == http.StatusOK:
 		response.Body = &seenBody{ReadCloser: response.Body, done: func(body []byte) {
 			how := exchangeSpoiled // the Hub took the token
 			if body != nil {
 				how = w.exchange(body, l)
 			}
-			s.tokens.came(r.Context(), text, w, how)
+			s.tokens.came(r.Context(), asked, text, w, how)
 		}}
 	default:
 		failure := feedback.Failure{Status: response.StatusCode}
 		if failure.Repeated() {
-			s.tokens.came(r.Context(), text, w, exchangeLost)
+			s.tokens.came(r.Context(), asked, text, w, exchangeLost)
 		} else {
-			s.tokens.came(r.Context(), text, w, exchangeSpoiled)
+			s.tokens.came(r.Context(), asked, text, w, exchangeSpoiled)
 		}
 	}
 	return response, err
