@@ -142,9 +142,8 @@ type batch struct {
 	workers sync.WaitGroup // those that ask
 	started int            // of them
 
-	notBefore time.Time     // a Hub asked to wait until then
-	pause     time.Duration // the last pause that a Hub did not measure
-	round     int           // what is asked between two pauses is one
+	notBefore time.Time // a Hub asked to wait until then
+	round     int       // what is asked between two pauses is one
 }
 
 // lane is the part of a batch that belongs to one binding. While it has no
@@ -182,7 +181,6 @@ type work struct {
 	round int
 
 	had      progress
-	ended    time.Time
 	receipt  *receipt.Receipt
 	err      error
 	returned bool
@@ -251,20 +249,31 @@ func (b *batch) run(yield func(Observation) bool) {
 		close(todo)
 		b.workers.Wait()
 	}()
+	var answers []Observation // to be yielded
 	for b.open > 0 {
-		var answers []Observation
-		wake := b.start(ctx, todo, done)
-		var idle <-chan struct{}
-		if b.running == 0 { // what runs notices the end of the context itself
-			idle = ctx.Done()
+		// What has come may say that nothing is to be started now.
+		for come := true; come; {
+			select {
+			case w := <-done:
+				answers = append(answers, b.take(w)...)
+			default:
+				come = false
+			}
 		}
-		select {
-		case w := <-done:
-			b.running--
-			answers = b.take(w)
-		case <-wake:
-		case <-idle:
-			answers = b.abandon()
+		wake := b.start(ctx, todo, done)
+		if len(answers) == 0 {
+			var idle <-chan struct{}
+			if b.running == 0 { // what runs notices the end of the context itself
+				idle = ctx.Done()
+			}
+			select {
+			case w := <-done:
+				answers = b.take(w)
+			case <-wake:
+			case <-idle:
+				answers = b.abandon()
+			}
+			continue
 		}
 		for _, answer := range answers {
 			b.open--
@@ -272,6 +281,7 @@ func (b *batch) run(yield func(Observation) bool) {
 				return
 			}
 		}
+		answers = nil
 	}
 }
 
@@ -340,9 +350,7 @@ func (b *batch) pick(now time.Time) *work {
 			l.negotiating = true
 			return &work{lane: l}
 		default:
-			w := &work{lane: l, entry: l.waiting[0]}
-			l.waiting = l.waiting[1:]
-			return w
+			return &work{lane: l, entry: l.next()}
 		}
 	}
 	return nil
@@ -357,7 +365,7 @@ func (w *work) run(ctx context.Context, done chan<- *work) {
 		done <- w
 	}()
 	w.do(ctx)
-	w.ended, w.returned = time.Now(), true
+	w.returned = true
 }
 
 func (w *work) do(ctx context.Context) {
@@ -375,6 +383,7 @@ func (w *work) do(ctx context.Context) {
 // gives the answers that it settles.
 func (b *batch) take(w *work) []Observation {
 	l, e := w.lane, w.entry
+	b.running--
 	if e == nil {
 		l.negotiating = false
 	}
@@ -384,39 +393,42 @@ func (b *batch) take(w *work) []Observation {
 	case !w.returned:
 		runtime.Goexit()
 	case w.err == nil && e == nil:
-		l.dispatched, l.negotiated, l.unnegotiated = true, w.ended, 0
+		l.dispatched, l.negotiated, l.unnegotiated = true, w.had.answered, 0
 		return nil
 	case w.err == nil:
-		b.pause, l.pushbacks = 0, 0
+		l.pushbacks = 0
 		return []Observation{b.answer(e, w.receipt, nil)}
 	}
 
 	l.negotiated = time.Time{} // any failure ends it
 	failure, _ := errors.AsType[*feedback.Error](w.err)
 	l.dispatched = l.dispatched || failure.Feedback.Dispatch == feedback.DispatchAttempted
+	if b.caller.Err() != nil && (e == nil || b.repeats(failure)) {
+		if e != nil {
+			l.delay(e)
+		}
+		return nil // abandon says it
+	}
+	inTime := true
+	switch withheld := w.had.withheld; {
+	case withheld != nil && pushedBack(withheld):
+		b.slowDown(w, withheld.RetryAfter)
+	case pushedBack(failure):
+		inTime = b.slowDown(w, failure.RetryAfter)
+	}
 	var ended []*lane // what is left in them gets this answer
 	switch {
-	case b.caller.Err() != nil:
-		if e == nil {
-			return nil // abandon says it
-		}
-		if b.repeats(failure) {
-			l.delay(e) // abandon says it
-			return nil
-		}
-	case pushedBack(failure) && !b.slowDown(w, failure.RetryAfter):
-		for _, other := range b.order {
-			if other.session.binding.HubURL == l.session.binding.HubURL {
-				ended = append(ended, other)
-			}
-		}
+	case failure.Feedback.Code == feedback.CodeAgentBindingChanged, w.had.refreshFailed:
+		ended = []*lane{l}
+	case !inTime:
+		ended = b.sameHub(l)
 	case b.givesUp(w, failure):
 		ended = []*lane{l}
 	case e == nil && isStoreFailure(failure):
-		e = l.pop() // it is the answer to one
+		e = l.next() // it is the answer to one
 	case e == nil:
 		return nil
-	case b.again(e, failure):
+	case b.again(w, failure):
 		return nil
 	}
 	var answered []*entry
@@ -455,12 +467,10 @@ func isStoreFailure(failure *feedback.Error) bool {
 func (b *batch) givesUp(w *work, failure *feedback.Error) bool {
 	l := w.lane
 	switch {
-	case failure.Feedback.Code == feedback.CodeAgentBindingChanged, w.had.refreshFailed:
+	case pushedBack(failure) && l.pushbacks > maxPushbacks:
 		return true
 	case pushedBack(failure) && b.repeats(failure):
-		if l.pushbacks > maxPushbacks {
-			return true
-		}
+		l.unnegotiated = 0
 		l.notBefore = b.notBefore
 	case w.entry != nil:
 		return failure.Feedback.Code == feedback.CodeAgentAuthorizationUnavailable &&
@@ -472,7 +482,7 @@ func (b *batch) givesUp(w *work, failure *feedback.Error) bool {
 	default:
 		wait, ok := boundary.RepeatWait(l.unnegotiated, failure.RetryAfter)
 		l.unnegotiated++
-		l.notBefore = time.Now().Add(wait)
+		l.notBefore = w.had.answered.Add(wait)
 		if !ok || l.unnegotiated == maxUnnegotiated || b.tooLate(l.notBefore) {
 			return true
 		}
@@ -484,7 +494,8 @@ func (b *batch) givesUp(w *work, failure *feedback.Error) bool {
 }
 
 // again puts an entry back to be asked once more, where it may be.
-func (b *batch) again(e *entry, failure *feedback.Error) bool {
+func (b *batch) again(w *work, failure *feedback.Error) bool {
+	e := w.entry
 	switch {
 	case !b.repeats(failure) || e.lane.ended:
 		return false
@@ -497,7 +508,7 @@ func (b *batch) again(e *entry, failure *feedback.Error) bool {
 	default:
 		wait, ok := boundary.RepeatWait(e.repeats, failure.RetryAfter)
 		e.repeats++
-		e.notBefore = time.Now().Add(wait)
+		e.notBefore = w.had.answered.Add(wait)
 		if !ok || e.repeats > b.transport.settings.MaxRetries || b.tooLate(e.notBefore) {
 			return false
 		}
@@ -512,28 +523,40 @@ func (b *batch) logRepeat(e *entry, failure *feedback.Error, at time.Time) {
 }
 
 // slowDown makes the whole batch wait, unless that would last to the caller's
-// deadline. What was asked in an earlier round speaks of a pause that was made
-// already, and makes the next one no longer.
-func (b *batch) slowDown(w *work, asked time.Duration) bool {
-	if asked == 0 {
-		if w.round == b.round || b.pause == 0 {
-			b.pause = min(max(2*b.pause, firstPause), longestPause)
-		}
-		asked = b.pause
-	}
-	until := time.Now().Add(min(asked, longestPause) + rand.N(pauseJitter))
-	if b.tooLate(until) {
-		return false
-	}
-	if l := w.lane; w.round > l.lastPushed {
+// deadline, or nothing is left to ask that Hub. What was asked in an earlier
+// round speaks of a pause that was made already, and makes the next one no
+// longer.
+func (b *batch) slowDown(w *work, asked time.Duration) (inTime bool) {
+	l := w.lane
+	if w.round > l.lastPushed {
 		l.lastPushed = w.round
 		l.pushbacks++
+	}
+	if asked == 0 {
+		asked = firstPause << min(max(l.pushbacks-1, 0), maxPushbacks)
+	}
+	until := w.had.answered.Add(min(asked, longestPause) + rand.N(pauseJitter))
+	switch {
+	case b.tooLate(until):
+		return false
+	case !slices.ContainsFunc(b.sameHub(l), func(l *lane) bool { return !l.ended }):
+		return true
 	}
 	if w.round == b.round {
 		b.round++
 	}
 	b.notBefore = latest(b.notBefore, until)
 	return true
+}
+
+// sameHub gives the lanes at the Hub of one.
+func (b *batch) sameHub(l *lane) (same []*lane) {
+	for _, other := range b.order {
+		if other.session.binding.HubURL == l.session.binding.HubURL {
+			same = append(same, other)
+		}
+	}
+	return same
 }
 
 // tooLate reports that the caller's context has a deadline, and it is not after
@@ -557,7 +580,7 @@ func (b *batch) failed(entries []*entry, failure *feedback.Error) (answers []Obs
 	for _, e := range entries {
 		same := *failure
 		same.Feedback.InvocationID, same.Feedback.Dispatch = e.original.InvocationID, feedback.DispatchNotDispatched
-		if e.lane.dispatched {
+		if e.lane.dispatched || e.lane.negotiating {
 			same.Feedback.Dispatch = feedback.DispatchAttempted
 		}
 		answers = append(answers, b.answer(e, nil, &same))
@@ -578,14 +601,14 @@ func (l *lane) left() []*entry {
 	return left
 }
 
-// pop takes the first of them; nil where there is none.
-func (l *lane) pop() *entry {
-	left := l.left()
-	if len(left) == 0 {
+// next takes the first that waits for nothing but its turn; nil for none.
+func (l *lane) next() *entry {
+	if len(l.waiting) == 0 {
 		return nil
 	}
-	l.waiting = left[1:]
-	return left[0]
+	e := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	return e
 }
 
 func (b *batch) answer(e *entry, observed *receipt.Receipt, err error) Observation {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -220,15 +221,18 @@ func TestBatchSaysWhatLeft(t *testing.T) {
 	}
 }
 
-// oneBadRead fails at its first read.
-type oneBadRead struct {
+// slowStore is a store whose reads of a connection take their time, and fail
+// when bad says so.
+type slowStore struct {
 	registry.Store
-	reads atomic.Int64
+	time time.Duration
+	bad  func() bool
 }
 
-func (s *oneBadRead) Connection(ctx context.Context, key string) (registry.Connection, error) {
-	if s.reads.Add(1) == 1 {
-		return registry.Connection{}, errors.New("once")
+func (s *slowStore) Connection(ctx context.Context, key string) (registry.Connection, error) {
+	time.Sleep(s.time)
+	if s.bad != nil && s.bad() {
+		return registry.Connection{}, errors.New("bad")
 	}
 	return s.Store.Connection(ctx, key)
 }
@@ -239,7 +243,9 @@ func TestBatchSurvivesAStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		originals := w.operations(50)
-		observations := slices.Collect(w.newTransport(&oneBadRead{Store: w.store}).InspectInvocations(t.Context(), originals))
+		var reads atomic.Int64
+		store := &slowStore{Store: w.store, bad: func() bool { return reads.Add(1) == 1 }}
+		observations := slices.Collect(w.newTransport(store).InspectInvocations(t.Context(), originals))
 		eachOnce(t, originals, observations)
 		if diff := cmp.Diff(map[feedback.Code]int{"": 49, feedback.CodeUnknownFailure: 1}, codes(observations)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -379,4 +385,282 @@ func TestBatchLogsRepeats(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A push that comes behind other answers is heard before anything else is
+// asked, though the loop takes its time.
+func TestBatchPausesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		base := w.wire.base
+		var asked, tooSoon atomic.Int64
+		var pushed atomic.Pointer[time.Time]
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if nameOf(r) != "receipt" {
+				return base.RoundTrip(r)
+			}
+			if at := pushed.Load(); at != nil && time.Since(*at) < 20*time.Second {
+				tooSoon.Add(1)
+			}
+			n := asked.Add(1)
+			time.Sleep(time.Duration(n) * time.Millisecond)
+			if n == 8 {
+				pushed.Store(new(time.Now()))
+				return status(429, "Retry-After", "20"), nil
+			}
+			return base.RoundTrip(r)
+		})
+		for range w.transport.InspectInvocations(t.Context(), w.operations(40)) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := tooSoon.Load(); n > 0 {
+			t.Errorf("%d receipts were asked for in the pause", n)
+		}
+	})
+}
+
+// How long a pause is does not depend on when the loop hears of it.
+func TestBatchPauseOfASlowLoop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		base := w.wire.base
+		var n atomic.Int64
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if nameOf(r) == "receipt" && n.Add(1) == 2 {
+				time.Sleep(time.Millisecond)
+				return status(429, "Retry-After", "5"), nil
+			}
+			return base.RoundTrip(r)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 14*time.Second)
+		defer cancel()
+		busy := sync.OnceFunc(func() { time.Sleep(10 * time.Second) }) // the 5 s are over then
+		for o := range w.transport.InspectInvocations(ctx, w.operations(3), host.WithConcurrency(2)) {
+			w.must(o.Err)
+			busy()
+		}
+	})
+}
+
+// A Hub is given up without repeats, too.
+func TestBatchWithoutRepeatsGivesUpOnAHub(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.transport = w.newTransport(w.store, agentclient.WithMaxRetries(0))
+		w.hub.Inject(hubtest.Fault{On: hubtest.ReceiptRequest, Status: 503, Times: -1})
+		originals := w.operations(100)
+		start := time.Now()
+		eachOnce(t, originals, slices.Collect(w.transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(1))))
+		if n, took := w.wire.count("receipt"), time.Since(start); n != 9 || took > 3*time.Minute {
+			t.Errorf("%d receipts, %v", n, took)
+		}
+	})
+}
+
+// A store failure ends no wait that the Hub asked for.
+func TestBatchStoreFailureEndsNoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		originals := w.operations(2)
+		var asked []time.Time
+		base := w.wire.base
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, originals[0].InvocationID) {
+				if asked = append(asked, time.Now()); len(asked) == 1 {
+					return status(502, "Retry-After", "4"), nil
+				}
+			}
+			return base.RoundTrip(r)
+		})
+		reads := 0 // the fifth is that of the second negotiation
+		store := &slowStore{Store: w.store, bad: func() bool { reads++; return reads == 5 }}
+		eachOnce(t, originals, slices.Collect(w.newTransport(store).InspectInvocations(t.Context(), originals, host.WithConcurrency(1))))
+		if len(asked) != 2 || asked[1].Sub(asked[0]) < 4*time.Second {
+			t.Errorf("asked at %v", asked)
+		}
+	})
+}
+
+// atOtherClient gives the original as that of another client at the same Hub.
+func (w *world) atOtherClient(live time.Duration) host.Original {
+	w.t.Helper()
+	connection, err := w.store.Register(context.Background(), registry.Descriptor{HubURL: hubURL, ClientAppID: "other-app", Workspace: hubtest.DefaultRoute})
+	w.must(err)
+	login := credentialsOf(w.session)
+	login.ClientAppID, login.AccessExpiresAt = "other-app", time.Now().Add(live)
+	w.must(w.store.SaveCredentials(context.Background(), connection.Key, login))
+	other, err := w.transport.Capture(context.Background(), connection.Key, w.original.InvocationID)
+	w.must(err)
+	return other
+}
+
+// What a binding's negotiation may have sent is told, while it is on its way.
+func TestBatchSaysWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		originals := []host.Original{w.original, w.atOtherClient(time.Hour)}
+		var n atomic.Int64
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if n.Add(1) == 1 {
+				time.Sleep(time.Millisecond)
+				return status(429, "Retry-After", "30"), nil
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for o := range w.transport.InspectInvocations(ctx, originals) {
+			if failure := w.failure(o.Err, feedback.CodeAgentTransportUnavailable); failure.Feedback.Dispatch != feedback.DispatchAttempted {
+				t.Errorf("%s: %+v", o.Original.ExpectedBinding.ClientAppID, failure.Feedback)
+			}
+		}
+	})
+}
+
+// A failed renewal is told of its own session alone.
+func TestBatchKeepsSessionsApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		originals := []host.Original{w.atOtherClient(time.Second), w.original}
+		w.hub.Inject(hubtest.Fault{On: hubtest.RefreshRequest, Status: 503, Header: http.Header{"Retry-After": {"30"}}})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		observations := slices.Collect(w.transport.InspectInvocations(ctx, originals, host.WithConcurrency(1)))
+		eachOnce(t, originals, observations)
+		for _, o := range observations {
+			if (o.Err == nil) != (o.Original == w.original) {
+				t.Errorf("%s: %v", o.Original.ExpectedBinding.ClientAppID, o.Err)
+			}
+		}
+	})
+}
+
+// Each Hub has a backoff of its own.
+func TestBatchBacksOffByHub(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		originals := slices.Concat(w.atOtherHub(w.operations(1)), w.operations(300))
+		base := w.wire.base
+		start := time.Now()
+		var last time.Duration
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "b.example.com" {
+				last = time.Since(start)
+				return status(503), nil
+			}
+			time.Sleep(500 * time.Millisecond)
+			return base.RoundTrip(r)
+		})
+		eachOnce(t, originals, slices.Collect(w.transport.InspectInvocations(t.Context(), originals)))
+		if want := (1 + 2 + 4 + 8 + 16 + 3*30) * time.Second; last < want || last > want+10*time.Second {
+			t.Errorf("given up after %v, want about %v", last, want)
+		}
+	})
+}
+
+// A push whose answer was withheld is one.
+func TestBatchHearsAWithheldPush(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		originals := w.operations(20)
+		var bad atomic.Bool
+		base := w.wire.base
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, originals[0].InvocationID) {
+				bad.Store(true)
+				return status(429, "Retry-After", "20"), nil
+			}
+			return base.RoundTrip(r)
+		})
+		store := &slowStore{Store: w.store, bad: func() bool { return bad.CompareAndSwap(true, false) }}
+		start := time.Now()
+		observations := slices.Collect(w.newTransport(store).InspectInvocations(t.Context(), originals, host.WithConcurrency(1)))
+		if diff := cmp.Diff(map[feedback.Code]int{"": 19, feedback.CodeUnknownFailure: 1}, codes(observations)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if took := time.Since(start); took < 20*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A Hub that is not asked any more holds up nobody.
+func TestBatchPausesForNoHubThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		originals := slices.Concat(w.atOtherHub(w.operations(2)), w.operations(100))
+		base := w.wire.base
+		var n atomic.Int64
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case nameOf(r) == "refresh":
+				return status(400), nil
+			case r.URL.Host == "b.example.com" && nameOf(r) == "receipt":
+				if n.Add(1) == 1 {
+					return status(401), nil
+				}
+				time.Sleep(time.Second)
+				return status(429, "Retry-After", "30"), nil
+			case r.URL.Host != "b.example.com":
+				time.Sleep(400 * time.Millisecond)
+			}
+			return base.RoundTrip(r)
+		})
+		start := time.Now()
+		eachOnce(t, originals, slices.Collect(w.transport.InspectInvocations(t.Context(), originals)))
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// With a store that takes its time there is one negotiation a minute, still.
+func TestBatchNegotiatesOnceWithASlowStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		base := w.wire.base
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(rand.N(time.Second))
+			return base.RoundTrip(r)
+		})
+		originals := w.operations(4500)
+		for range w.newTransport(&slowStore{Store: w.store, time: 250 * time.Millisecond}).InspectInvocations(t.Context(), originals, host.WithConcurrency(64)) {
+		}
+		if n := w.wire.count("capabilities"); n > 2 {
+			t.Errorf("%d negotiations", n)
+		}
+	})
+}
+
+// Failures with a push between them are not in a row.
+func TestBatchCountsFailuresInARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := 0
+		base := w.wire.base
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			switch n++; {
+			case n > 5:
+				return base.RoundTrip(r)
+			case n%2 == 1:
+				return status(500), nil
+			}
+			return status(429, "Retry-After", "1"), nil
+		})
+		for o := range w.transport.InspectInvocations(t.Context(), []host.Original{w.original}) {
+			w.must(o.Err)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
@@ -40,8 +41,10 @@ func checked[T any](s *session, caller context.Context, had *progress, invocatio
 	ctx, cancel := context.WithTimeout(caller, s.transport.settings.Timeout)
 	defer cancel()
 	answer, err := ask(context.WithValue(ctx, progressKey{}, had))
+	had.answered = time.Now()
 	dispatched := true
-	if failure, ok := errors.AsType[*feedback.Error](err); ok {
+	failure, ok := errors.AsType[*feedback.Error](err)
+	if ok {
 		dispatched = failure.Feedback.Dispatch == feedback.DispatchAttempted
 	}
 	failed := func(failure feedback.Failure) (T, error) {
@@ -60,6 +63,7 @@ func checked[T any](s *session, caller context.Context, had *progress, invocatio
 	_, changed := s.checkAfter(ctx, had)
 	switch {
 	case changed != nil:
+		had.withheld = failure
 		return failed(s.failure(changed))
 	case err != nil:
 		return none, err

@@ -59,6 +59,9 @@ type progress struct {
 	entered       bool // the check at entry went well
 	refreshed     bool // the one refresh was had
 	refreshFailed bool
+
+	answered time.Time       // when the client was through
+	withheld *feedback.Error // its failure, where a check afterwards has one of its own
 }
 
 type progressKey struct{}
@@ -94,8 +97,9 @@ func (t *Transport) session(original Original) (*session, error) {
 	_, err = huburl.Normalize(key.binding.HubURL, false)
 	s := &session{sessionKey: key, transport: t, secure: err == nil, hub: hub, users: 1}
 	s.client.Store(s.newClient(t.settings))
+	looks := 0
 	for other, old := range t.sessions {
-		if len(t.sessions) < maxSessions {
+		if looks++; looks > maxLooks || len(t.sessions) < maxSessions {
 			break
 		}
 		if old.users == 0 && old.isIdle() {

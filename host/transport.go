@@ -19,9 +19,14 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// maxSessions bounds what is remembered of sessions: connections, refreshes
-// under way and refresh tokens that were refused.
-const maxSessions = 1024
+const (
+	// maxSessions is how many sessions are remembered (connections, refreshes
+	// under way, refresh tokens that were refused) unless more are in use.
+	maxSessions = 1024
+	// maxLooks is at how many of those a new one looks to find some that can be
+	// forgotten.
+	maxLooks = 16
+)
 
 // Transport inspects original invocations through the connections of a store.
 // It is safe for concurrent use and meant to live as long as the host.
