@@ -664,3 +664,94 @@ func TestBatchCountsFailuresInARow(t *testing.T) {
 		}
 	})
 }
+
+// What is pushed back now and then is not given up.
+func TestBatchCountsPushesInARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		base := w.wire.base
+		n := 0
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			if nameOf(r) == "receipt" {
+				if n++; n%2 == 1 {
+					return status(503), nil
+				}
+			}
+			return base.RoundTrip(r)
+		})
+		originals := w.operations(30)
+		observations := slices.Collect(w.transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(1)))
+		eachOnce(t, originals, observations)
+		if got := codes(observations)[""]; got != 30 {
+			t.Errorf("%v", codes(observations))
+		}
+	})
+}
+
+// Neither is a Hub whose negotiation fails now and then.
+func TestBatchCountsNegotiationsInARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		base := w.wire.base
+		negotiations, seen := 0, map[string]bool{}
+		w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case nameOf(r) == "capabilities":
+				if negotiations++; negotiations%2 == 1 {
+					return status(500), nil
+				}
+			case !seen[r.URL.Path]:
+				seen[r.URL.Path] = true
+				return status(500), nil // so the next one negotiates again
+			}
+			return base.RoundTrip(r)
+		})
+		originals := w.operations(10)
+		observations := slices.Collect(w.transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(1)))
+		eachOnce(t, originals, observations)
+		if got := codes(observations)[""]; got != 10 || negotiations < 2*3 {
+			t.Errorf("%v, %d negotiations", codes(observations), negotiations)
+		}
+	})
+}
+
+// A 403 may be one tool's, and is the answer to its entry alone.
+func TestBatchOfAToolThatIsNotAllowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hub.Inject(hubtest.Fault{On: hubtest.ReceiptRequest, Status: 403})
+		originals := w.operations(20)
+		observations := slices.Collect(w.transport.InspectInvocations(t.Context(), originals, host.WithConcurrency(1)))
+		eachOnce(t, originals, observations)
+		if diff := cmp.Diff(map[feedback.Code]int{"": 19, feedback.CodeAgentAuthorizationUnavailable: 1}, codes(observations)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Sessions that nothing is under way with are forgotten.
+func TestSessionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	originals := make([]host.Original, 2*host.MaxSessions)
+	for n := range originals {
+		originals[n] = w.original
+		originals[n].ExpectedBinding.SessionID = fmt.Sprintf("%08x-3333-4333-8333-333333333333", n/2)
+	}
+	for _, original := range originals {
+		w.original = original
+		w.refused(feedback.CodeAgentBindingChanged)
+	}
+	for range w.transport.InspectInvocations(t.Context(), originals) {
+	}
+	for n := range 2 * host.MaxSessions {
+		w.original.ExpectedBinding.SessionID = fmt.Sprintf("%08x-4444-4444-8444-444444444444", n)
+		w.refused(feedback.CodeAgentBindingChanged)
+	}
+	if n := w.transport.Sessions(); n > host.MaxSessions {
+		t.Errorf("%d sessions are remembered", n)
+	}
+}
