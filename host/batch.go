@@ -76,9 +76,9 @@ func WithConcurrency(n int) BatchOption {
 //
 // A Hub that answers 429 or 503 makes the whole batch wait, as long as it asks
 // but at most 30 seconds at a time, and is asked about the same entry up to 8
-// times more, unless repeats are off (agentclient.WithMaxRetries). A wait that
-// would last to the deadline of ctx is not begun: what is left for that Hub
-// gets its answer.
+// times more, unless repeats are off (agentclient.WithMaxRetries). (A 503 that
+// speaks of one damaged record does not.) A wait that would last to the
+// deadline of ctx is not begun: what is left for that Hub gets its answer.
 //
 // A binding that has changed, a session that is gone or cannot be renewed, and a
 // Hub that refuses the negotiation, is silent at it, cannot be reached for it
