@@ -28,8 +28,9 @@ import (
 // damaged. A folder that is not there is an empty registry and is made with the
 // first write.
 //
-// Reading costs a look at the files: they are not read again while they are
-// unchanged. Any change, by whomever, shows in the next call.
+// Reading costs a look at the files: from two seconds after a change on they
+// are not read again while they are unchanged. Any change, by whomever, shows
+// in the next call.
 //
 // # Locks
 //

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -540,6 +541,79 @@ func TestDirChangesWhatIsThereNow(t *testing.T) {
 	})
 	wantSafe(t, operations["set current"](d), nil, bookPath(path), "without the lock")
 	wantClean(t, path)
+}
+
+// What was so before the lock was had need not be so any more.
+func TestDirLooksAgainUnderItsLock(t *testing.T) {
+	t.Parallel()
+	d, path := newDir(t)
+	login, err := os.ReadFile(loginPath(path, key))
+	must(t, err)
+	machine := new(ports)
+	d.SetListen(func(port int) (io.Closer, error) {
+		must(t, operations["remove"](openDir(t, path)))
+		must(t, os.WriteFile(loginPath(path, key), login, 0o600)) // somebody's, of old
+		return machine.listen(port)
+	})
+	err = d.UpdateCredentials(t.Context(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+		t.Error("the refresh token of a connection that was removed is used")
+		return c, nil
+	})
+	if !errors.Is(err, registry.ErrNotFound) {
+		t.Errorf("UpdateCredentials: %v, want ErrNotFound", err)
+	}
+}
+
+// Somebody else may make the folder of the logins in the same moment.
+func TestDirWhoseFolderIsMadeByAnother(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "registry")
+	d := openDir(t, path)
+	must(t, registerIn(t, d, shop()))
+	made := false
+	d.SetStep(func(step string) error {
+		if step != "make folder" || made {
+			return nil
+		}
+		made = true
+		return os.Mkdir(filepath.Join(path, lockport.Logins), 0o700)
+	})
+	must(t, d.SaveCredentials(t.Context(), key, credentials()))
+	if wantStored(t, path, credentials()); !made {
+		t.Error("no folder was made")
+	}
+}
+
+// There are file systems whose folders cannot be synced, and need not be.
+func TestDirWhoseFoldersAreNotSynced(t *testing.T) {
+	t.Parallel()
+	d, path := newDir(t)
+	for _, fault := range []error{syscall.EINVAL, errors.ErrUnsupported} {
+		n := 0
+		d.SetStep(func(step string) error {
+			if step != "sync folder" {
+				return nil
+			}
+			n++
+			return fault
+		})
+		must(t, d.SaveCredentials(t.Context(), key, newer(credentials())))
+		if wantStored(t, path, newer(credentials())); n == 0 {
+			t.Error("no folder was synced")
+		}
+	}
+}
+
+// What is remembered of logins is bounded, whatever came and went.
+func TestDirRemembersNoMoreLoginsThanThereCanBe(t *testing.T) {
+	t.Parallel()
+	d := openDir(t, t.TempDir())
+	for n := range 2*registry.MaxConnections + 1 {
+		d.CountLogin(fmt.Sprintf("conn_%032x", n))
+	}
+	if n := d.RememberedLogins(); n > registry.MaxConnections {
+		t.Errorf("%d logins", n)
+	}
 }
 
 // A folder that is exchanged in the middle of an update is not the one that the

@@ -37,6 +37,9 @@ func (d *Dir) CountBook() *Reads { return count(&d.file) }
 // CountLogin counts the reads of a login.
 func (d *Dir) CountLogin(key string) *Reads { return count(d.vault.(*loginFiles).file(key)) }
 
+// RememberedLogins is how many files of logins are remembered.
+func (d *Dir) RememberedLogins() int { return len(d.vault.(*loginFiles).files) }
+
 func count[T any](w *watched[T]) *Reads {
 	var reads Reads
 	open, parse := w.open, w.parse

@@ -169,10 +169,10 @@ func (f *folder) replaced(links followLinks) bool {
 
 // sync makes what happened in the folder last.
 func (f *folder) sync() error {
-	if err := f.step.before("sync folder"); err != nil {
-		return err
+	err := f.step.before("sync folder")
+	if err == nil {
+		_, err = again(func() (int, error) { return 0, unix.Fsync(f.fd) })
 	}
-	_, err := again(func() (int, error) { return 0, unix.Fsync(f.fd) })
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		return nil // a file system whose folders need none
 	}

@@ -3,6 +3,7 @@
 //
 //	go run ./examples/connections
 //	go run ./examples/connections --registry DIR
+//	go run ./examples/connections --namespace N
 //
 // Logins are read only where BAILINGHUB_ALLOW_FILE_CREDENTIAL_STORE=true allows
 // plain credential files.
@@ -29,7 +30,7 @@ import (
 
 const help = `Connections lists the connections in a folder, and whether each is logged in. It shows no token.
 
-  connections [--registry DIR]
+  connections [--registry DIR | --namespace N]
 
 ` + folder.Help + `  -h, --help               this
 

@@ -84,7 +84,7 @@ func TestRowStoreRefusesForeignRows(t *testing.T) {
 		return registrytest.Fixture{
 			Store: store, Other: &rowStore{db},
 			Register: db.Register, Login: db.Login, Logout: db.Logout, Remove: db.Remove,
-			Plant: db.Plant,
+			Plant: db.Plant, // into the row, past all checks
 		}
 	})
 }
