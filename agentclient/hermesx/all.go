@@ -36,8 +36,8 @@ const (
 //
 // A server sorts by time alone and pages by offset, so rows can slip from one
 // page to another and be missed. When fewer were seen than the server counts,
-// the list is read a few times more with larger pages, the last time with one
-// as large as the whole list where that is allowed. Where that does not bring
+// the list is read a few times more with pages of other sizes, larger ones where
+// that is allowed, the last time with one as large as the whole list. Where that does not bring
 // the missing rows, the sequence ends with an error that wraps [ErrIncomplete].
 //
 // Every error is a [*feedback.Error] and ends the sequence, its receipt nil. The

@@ -183,7 +183,7 @@ func (t *Trail) linkSession() {
 	default:
 		t.SessionID = named[0]
 		t.Session = LinkRecorded
-		if silent > 0 {
+		if silent > 0 || t.Request != LinkRecorded {
 			t.Session = LinkPartlyRecorded
 		}
 	}
@@ -218,7 +218,7 @@ func (t *Trail) linkTraces() {
 		t.Telemetry = t.Execution
 	case len(t.Traces) == 0:
 		t.Telemetry = LinkAbsent
-	case silent > 0:
+	case silent > 0 || t.Execution != LinkRecorded:
 		t.Telemetry = LinkPartlyRecorded
 	default:
 		t.Telemetry = LinkRecorded

@@ -169,3 +169,23 @@ func TestCorrelateFails(t *testing.T) {
 		t.Errorf("%+v, %v", trail, err)
 	}
 }
+
+// What all the rows that were read name, those that were not need not.
+func TestCorrelateOfSomeThatNameEverything(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[int]hermesx.Link{1: hermesx.LinkRecorded, 2: hermesx.LinkPartlyRecorded} {
+		client := newClient(t, &wire{answer: func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/v1/audit-logs" {
+				return respond(200, fmt.Sprintf(`{"audit_logs":[{"id":1,"tenant_id":"t","action":"a","request_id":"r","session_id":"s","created_at":"2026-05-24T04:00:00Z"}],"limit":100,"offset":0,"total":%d}`, total)), nil
+			}
+			return respond(200, fmt.Sprintf(`{"execution_receipts":[%s],"total":%d}`, with("trace_id", `"trace"`), total)), nil
+		}})
+		trail, err := client.Correlate(t.Context(), hermesx.Correlation{RequestID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([4]hermesx.Link{want, want, want, want}, [4]hermesx.Link{trail.Request, trail.Session, trail.Execution, trail.Telemetry}); diff != "" {
+			t.Errorf("of %d (-want +got):\n%s", total, diff)
+		}
+	}
+}

@@ -345,3 +345,16 @@ func TestRowsThatWereNotAskedForAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// What is read leaves nothing of what was there before.
+func TestReadingReplaces(t *testing.T) {
+	t.Parallel()
+	receipt := hermesx.Receipt{IdempotencyID: "key", TraceID: "trace", ReadRequestID: "request"}
+	if err := json.Unmarshal([]byte(with("", "")), &receipt); err != nil || receipt.IdempotencyID+receipt.TraceID+receipt.ReadRequestID != "" {
+		t.Errorf("%+v, %v", receipt, err)
+	}
+	entry := hermesx.AuditEntry{SessionID: "session", RequestID: "request", ReadRequestID: "request"}
+	if err := json.Unmarshal([]byte(`{"id":1,"tenant_id":"t","action":"a","created_at":"2026-05-24T04:00:00Z"}`), &entry); err != nil || entry.SessionID+entry.RequestID+entry.ReadRequestID != "" {
+		t.Errorf("%+v, %v", entry, err)
+	}
+}

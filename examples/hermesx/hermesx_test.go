@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +166,20 @@ func TestIncomplete(t *testing.T) {
 	server.Store(hermestest.Receipt{ID: "same", SessionID: "s"}, hermestest.Receipt{ID: "same", SessionID: "s"})
 	status, stdout, stderr := ask("--session", "s", "--request", "r")
 	if status != cli.Failed || !strings.Contains(stderr, "list is incomplete") || !strings.Contains(stdout, "1 receipt.") || !strings.Contains(stdout, "receipts: partly recorded") {
+		t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
+	}
+}
+
+// So is a log that is asked for a request alone.
+func TestIncompleteLog(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, `{"audit_logs":null,"limit":100,"offset":0,"total":5}`)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv(keyVariable, "synthetic-access-key")
+	status, stdout, stderr := call(t.Context(), "--base-url", server.URL, "--key-env", keyVariable, "--request", "r")
+	if status != cli.Failed || !strings.Contains(stderr, "list is incomplete") {
 		t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
 	}
 }

@@ -202,6 +202,11 @@ func show(ctx context.Context, client *hermesx.Client, o options, out *output) e
 			return err
 		}
 		out.trail(trail)
+		for _, link := range []hermesx.Link{trail.Request, trail.Execution} {
+			if incomplete == nil && (link == hermesx.LinkPartlyRecorded || link == hermesx.LinkUnknown) {
+				incomplete = hermesx.ErrIncomplete
+			}
+		}
 	}
 	return incomplete
 }
