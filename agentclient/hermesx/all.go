@@ -144,7 +144,7 @@ type sweep[T any, K comparable] struct {
 func readAll[T any, K comparable](yield func(T, error) bool, limit, most int, key func(T) K, fetch func(limit, offset int) (rows[T], error)) {
 	s := &sweep[T, K]{yield: yield, key: key, fetch: fetch, seen: map[K]bool{}, first: -1}
 	for pass := range passes {
-		if !s.pass(s.pageSize(pass, limit, most), pass > 0) {
+		if !s.pass(s.pageSize(pass, limit, most)) {
 			return
 		}
 	}
@@ -171,9 +171,8 @@ func (s *sweep[T, K]) pageSize(pass, limit, most int) int {
 }
 
 // pass reads the list from its beginning to its end, or to where all rows were
-// seen that there are; the first time it goes to the end. It reports whether
-// there is more to read.
-func (s *sweep[T, K]) pass(size int, again bool) bool {
+// seen that there are. It reports whether there is more to read.
+func (s *sweep[T, K]) pass(size int) bool {
 	// Where rows come in faster than it reads, there is no end but this.
 	end := math.MaxInt
 	for offset, idle := 0, 0; idle < idlePages && offset < end; {
@@ -206,7 +205,7 @@ func (s *sweep[T, K]) pass(size int, again bool) bool {
 		s.total = max(s.total, page.total)
 		s.requestID = page.requestID
 		offset += len(page.rows)
-		if len(page.rows) == 0 || offset >= page.total || again && len(s.seen) >= s.total {
+		if len(page.rows) == 0 || offset >= page.total || len(s.seen) >= s.total {
 			break
 		}
 	}
