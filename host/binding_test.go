@@ -491,6 +491,7 @@ func TestCapture(t *testing.T) {
 	want := host.Original{
 		InvocationID: w.original.InvocationID, ConnectionKey: w.connection.Key, Workspace: hubtest.DefaultRoute,
 		ExpectedBinding: registry.Binding{HubURL: hubURL, ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute, SessionID: w.session.ID},
+		SessionEnds:     w.session.RefreshExpiresAt.UTC().Truncate(time.Millisecond),
 	}
 	if diff := cmp.Diff(want, w.original); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -233,3 +233,42 @@ func TestTheREADMEsHost(t *testing.T) {
 		}
 	}
 }
+
+func ExampleExplain() {
+	// A Hub in memory stands for the real one.
+	ctx := context.Background()
+	hub := hubtest.New()
+	defer hub.Close()
+	server := hub.Start()
+	session := hub.Login(hubtest.Grant{})
+	store, key := loggedIn(ctx, server.URL, session)
+	transport, err := host.New(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	invocationID, err := hub.Submit(session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.GovernedTool})
+	if err != nil {
+		log.Fatal(err)
+	}
+	original, err := transport.Capture(ctx, key, invocationID)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	observed, err := transport.InspectInvocation(ctx, original)
+	report := host.Explain(original, observed, err) // whatever came
+	fmt.Println(report.Progress, report.Next)
+	fmt.Println(report.Sentence)
+	fmt.Println(report.Advice)
+
+	hub.Revoke(session.ID)
+	observed, err = transport.InspectInvocation(ctx, original)
+	report = host.Explain(original, observed, err)
+	fmt.Println(report.Code, report.Next)
+	// Output:
+	// awaiting_approval have_person_decide
+	// The operation waits for a person's approval; by the evidence it has not been dispatched.
+	// Say that a person has to decide on approval 1, and look at the original later.
+	// agent_authorization_unavailable have_access_restored
+}

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"time"
+
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
@@ -12,8 +14,8 @@ import (
 // before the operation is sent, is kept with the operation, and is never put
 // together from what a model says.
 //
-// It holds no secret. Everything but Tool and AgentRunID is required, nothing
-// is defaulted or trimmed.
+// It holds no secret. Everything but Tool, AgentRunID and SessionEnds is
+// required, nothing is defaulted or trimmed.
 type Original struct {
 	// InvocationID is the id of the original invocation: 64 lower-case
 	// hexadecimal digits.
@@ -32,6 +34,10 @@ type Original struct {
 	// AgentRunID is the run that the host recorded; a receipt of another one
 	// is refused. Empty for no such check.
 	AgentRunID string `json:"agent_run_id,omitempty"`
+	// SessionEnds is when the session ends for good, in UTC: until then the
+	// operation can be asked about. It is told, and not compared. Zero where it
+	// is not known.
+	SessionEnds time.Time `json:"session_ends,omitzero"`
 }
 
 // valid checks what an original says of its invocation.

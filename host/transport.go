@@ -60,7 +60,8 @@ func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 }
 
 // Capture gives what to keep of an operation before it is sent: the connection
-// and its session as they are bound now. It reads the store and sends nothing.
+// and its session as they are bound now, and when that session ends. It reads
+// the store and sends nothing.
 //
 // Every error is a [*feedback.Error]. A connection that is not there, or has no
 // login, is [feedback.CodeAgentAuthorizationUnavailable].
@@ -77,9 +78,10 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	}
 	limited, cancel := context.WithTimeout(ctx, t.settings.Timeout)
 	defer cancel()
-	binding, err := await.Do(limited, func(ctx context.Context) (registry.Binding, error) { return bound(ctx, t.store, connectionKey) })
+	original, err := await.Do(limited, func(ctx context.Context) (Original, error) { return bound(ctx, t.store, connectionKey) })
 	if err == nil {
-		return Original{InvocationID: invocationID, ConnectionKey: connectionKey, Workspace: binding.Workspace, ExpectedBinding: binding}, nil
+		original.InvocationID = invocationID
+		return original, nil
 	}
 	failure := storeFailure(err)
 	switch {
@@ -94,26 +96,31 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	return Original{}, feedback.NewError(failure)
 }
 
-// bound reads what a connection and its login are bound to. They agree with
-// each other, or the store is damaged.
-func bound(ctx context.Context, store registry.Store, key string) (registry.Binding, error) {
+// bound reads what a connection and its login are bound to, as an original
+// without an invocation. They agree with each other, or the store is damaged.
+func bound(ctx context.Context, store registry.Store, key string) (Original, error) {
 	connection, err := store.Connection(ctx, key)
 	if err != nil {
-		return registry.Binding{}, err
+		return Original{}, err
 	}
 	credentials, err := store.Credentials(ctx, key)
 	if err != nil {
-		return registry.Binding{}, err
+		return Original{}, err
 	}
 	if connection.Key != key || connection.Check(credentials) != nil {
-		return registry.Binding{}, registry.ErrDamaged
+		return Original{}, registry.ErrDamaged
 	}
 	binding := credentials.Binding()
 	binding.HubURL, err = huburl.Normalize(binding.HubURL, connection.AllowInsecureHTTP)
 	if err != nil {
-		return registry.Binding{}, registry.ErrDamaged
+		return Original{}, registry.ErrDamaged
 	}
-	return binding, nil
+	return Original{
+		ConnectionKey: key, Workspace: binding.Workspace, ExpectedBinding: binding,
+		// To the millisecond, as it is stored, so that it is equal to itself after
+		// a way through JSON.
+		SessionEnds: credentials.RefreshExpiresAt.UTC().Truncate(time.Millisecond),
+	}, nil
 }
 
 // InspectInvocation reads the receipt of an original invocation under its
