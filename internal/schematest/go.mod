@@ -1,0 +1,21 @@
+module github.com/bailinghub/bailinghub-go/internal/schematest
+
+go 1.26.0
+
+require (
+	github.com/bailinghub/bailinghub-go v0.0.0
+	github.com/google/go-cmp v0.7.0
+	github.com/google/jsonschema-go v0.4.3
+	golang.org/x/oauth2 v0.38.0
+)
+
+require (
+	github.com/go-json-experiment/json v1.27.2 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+)
+
+replace github.com/bailinghub/bailinghub-go => ../..
