@@ -37,8 +37,9 @@ import (
 // Processes exclude each other by listening on a port of 127.0.0.1 that is
 // computed from the path: for every change of the registry, and for every
 // update of a login. It is waited for up to 20 seconds or until the context
-// ends; the error names the lock and its port, because another program may
-// have the port. The locks of a process are free when it ends, however it ends.
+// ends; the error matches [ErrLocked] and names the lock and its port, because
+// another program may have the port. [Dir.UpdateLock] names them for a host
+// that gives up before the folder does. The locks of a process are free when it ends, however it ends.
 //
 // So every process must open the folder by the same path, links in it included,
 // and containers that share a folder must share the loopback interface too:
@@ -51,7 +52,11 @@ import (
 // is synced: it is whole after a crash at any moment. What a crash leaves of
 // temporary files is deleted with a later change. For an update, file and
 // room are there before it is run, so that a full disk shows before a refresh
-// token is used up.
+// token is used up; so does a credential file that the system does not let
+// anybody replace, because it is mounted by itself or immutable. A save that
+// failed all the same changed nothing, and can be tried again with another
+// update that gives back the same credentials. Where only the sync of the folder
+// fails, the save has been made, and the error matches [ErrNotSynced].
 //
 // A Dir keeps nothing open. It is safe for concurrent use and must not be
 // copied. Errors of its methods match feedback.CodeInvalidRequest where an
@@ -66,7 +71,10 @@ type Dir struct {
 	step  steps
 }
 
-var _ Store = (*Dir)(nil)
+var (
+	_ Store        = (*Dir)(nil)
+	_ LockReporter = (*Dir)(nil)
+)
 
 // DirOption says more about a folder that is opened.
 type DirOption func(*dirSettings) error
@@ -327,6 +335,9 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 	return rotation.save(normal)
 }
 
+// UpdateLock implements [LockReporter].
+func (d *Dir) UpdateLock(key string) string { return described(lockport.Login(d.path, key)) }
+
 // check refuses a context and a key that cannot be used.
 func (d *Dir) check(ctx context.Context, doing, key string) error {
 	if err := ready(ctx, doing); err != nil {
@@ -405,8 +416,9 @@ func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() 
 	if err := draft.fill(data); err != nil {
 		return err
 	}
-	if err := last(); err != nil {
-		return err
+	unsynced := last()
+	if unsynced != nil && !errors.Is(unsynced, ErrNotSynced) {
+		return unsynced
 	}
 	now, err := root.look(lockport.Book)
 	switch {
@@ -415,7 +427,10 @@ func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() 
 	case now != was || root.replaced(followLink):
 		return errAgain
 	}
-	return draft.replace()
+	if err := draft.replace(); err != nil {
+		return err
+	}
+	return unsynced
 }
 
 // read gives a copy of the registry and the stamp of its file.

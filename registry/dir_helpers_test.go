@@ -23,9 +23,13 @@ import (
 // key is that of shop.
 const key = "conn_ad8c5f3426e68dfa6b0838bd575794c2"
 
-// openDir opens a folder with the consent to plain files.
+// openDir opens a folder with the consent to plain files. The ports of its
+// locks must not be left to chance: another program may have one of them.
 func openDir(t testing.TB, path string) *registry.Dir {
 	t.Helper()
+	if !lockport.IsQuiet(path) {
+		t.Fatalf("the folder %s has a lock whose port the system may give to any program: choose its path with quietPath", path)
+	}
 	d, err := registry.OpenDir(path, registry.AllowPlainCredentials())
 	if err != nil {
 		t.Fatalf("OpenDir: %v", err)
@@ -226,6 +230,7 @@ func wantLockedOut(t testing.TB, lock string, use func(context.Context) error) {
 			continue
 		}
 		wantSafe(t, err, context.DeadlineExceeded, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", lockport.Of(lock)))
+		wantSafe(t, err, registry.ErrLocked)
 		return
 	}
 }

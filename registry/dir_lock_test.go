@@ -70,6 +70,25 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 	wantLockedOut(t, lockport.Registry(path), func(ctx context.Context) error { return d.SetCurrent(ctx, key) })
 }
 
+// A host that gives up before the folder does can say what it waited for, in
+// the words of the folder's own error.
+func TestDirNamesTheLockOfAnUpdate(t *testing.T) {
+	t.Parallel()
+	d, path := newDir(t)
+	holder := childtest.Start(t, "hold", path)
+	holder.Says("holding")
+	wantLockedOut(t, lockport.Login(path, key), func(ctx context.Context) error {
+		return d.UpdateCredentials(ctx, key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+			t.Error("two updates at once")
+			return c, nil
+		})
+	})
+	lock := lockport.Login(path, key)
+	if want := fmt.Sprintf("the lock %s, port %d of 127.0.0.1", lock, lockport.Of(lock)); d.UpdateLock(key) != want {
+		t.Errorf("UpdateLock gives %q, want %q", d.UpdateLock(key), want)
+	}
+}
+
 // Where there is nothing to update, nobody waits for the lock.
 func TestDirDoesNotWaitForNothing(t *testing.T) {
 	t.Parallel()

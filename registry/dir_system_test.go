@@ -276,6 +276,41 @@ func childOnFullDisk(args []string) error {
 	if err != nil || !login.Equal(rotated(credentials())) {
 		return fmt.Errorf("the rotation was lost, %w", err)
 	}
+
+	// The room that was made ready is lost too, as on a file system that copies
+	// on write. The rotation is not saved, and is saved when there is room again.
+	fill := func() error {
+		for {
+			if _, err := ballast.Write(make([]byte, 4096)); errors.Is(err, syscall.ENOSPC) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	if err := errors.Join(ballast.Truncate(0), d.SaveCredentials(context.Background(), key, credentials())); err != nil {
+		return failed(err, "beginning anew")
+	}
+	err = d.UpdateCredentials(context.Background(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+		temporary, err := filepath.Glob(filepath.Join(args[0], "agent-connections", ".*"))
+		if err != nil || len(temporary) != 1 {
+			return c, fmt.Errorf("temporary files: %v, %w", temporary, err)
+		}
+		return rotated(c), errors.Join(os.Truncate(temporary[0], 0), fill())
+	})
+	if err := errors.Join(refusedBy(err, syscall.ENOSPC, "saving on a full disk"), stillThere(d)); err != nil {
+		return err
+	}
+	held := again(credentials(), rotated(credentials()))
+	if err := errors.Join(refusedBy(d.UpdateCredentials(context.Background(), key, held), syscall.ENOSPC, "saving again on a full disk"), stillThere(d)); err != nil {
+		return err
+	}
+	if err := errors.Join(ballast.Truncate(0), d.UpdateCredentials(context.Background(), key, held)); err != nil {
+		return failed(err, "saving again when there is room")
+	}
+	if login, err := d.Credentials(context.Background(), key); err != nil || !login.Equal(rotated(credentials())) {
+		return fmt.Errorf("the rotation that was saved again is not there, %w", err)
+	}
 	return nil
 }
 

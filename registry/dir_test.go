@@ -63,11 +63,12 @@ func TestOpenDirPath(t *testing.T) {
 		"./x/..//registry/":  filepath.Join(working, "registry"),
 		link + "/registry/.": filepath.Join(link, "registry"),
 	} {
-		d := openDir(t, opened)
+		d, err := registry.OpenDir(opened)
+		must(t, err)
 		var ports ports
 		ports.fault = errors.New("stop here")
 		d.SetListen(ports.listen)
-		err := registerIn(t, d, shop())
+		err = registerIn(t, d, shop())
 		wantSafe(t, err, nil, fmt.Sprintf("the lock %s, port %d of 127.0.0.1", lockport.Registry(named), lockport.Of(lockport.Registry(named))))
 	}
 }

@@ -22,6 +22,14 @@ var (
 	// ErrChanged: a newer login or a removal came in the middle of an update
 	// and won. Nothing was saved.
 	ErrChanged error = &Error{text: "registry: the login was replaced or removed in the meantime"}
+	// ErrNotSynced: the change was made, and every process sees it from now on.
+	// Only the last step failed, so that it may not outlast a power failure.
+	// Credentials that were saved with this error are saved: they are not lost.
+	ErrNotSynced error = &Error{text: "registry: the change was made, but may not outlast a power failure"}
+	// ErrLocked: what was asked for waited for a lock that others kept, until
+	// the store's own limit or the end of the caller's context. Nothing was
+	// changed. The error's text names the lock and, for a folder, its port.
+	ErrLocked error = &Error{text: "registry: others kept the lock"}
 )
 
 // Error is every error that this package makes itself. Its text is safe to
@@ -30,7 +38,7 @@ var (
 // argument.
 //
 // errors.Is finds [ErrNotFound], [ErrNotLoggedIn], [ErrDamaged], [ErrChanged],
-// feedback.CodeInvalidRequest (a bad argument), the error of a context that
+// [ErrNotSynced], [ErrLocked], feedback.CodeInvalidRequest (a bad argument), the error of a context that
 // ended with its cause, or the error of the operating system, whichever
 // applies. An Error that somebody else wrapped still is safe for itself: take
 // it out with errors.As and show that.
@@ -59,13 +67,14 @@ func invalid(text string) error { return fail(text, feedback.CodeInvalidRequest)
 // damaged is the error of stored data that is not used.
 func damaged(text string) error { return fail("damaged: "+text, ErrDamaged) }
 
-// systemError is what the operating system had against doing. Of its error only
-// the number is told and shown: the rest repeats what doing says.
-func systemError(doing string, err error) error {
+// systemError is what the operating system had against doing; kinds are
+// sentinels that the error matches besides. Of the system's error only the
+// number is told and shown: the rest repeats what doing says.
+func systemError(doing string, err error, kinds ...error) error {
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
-		return fail(doing+": "+number.Error(), number)
+		return fail(doing+": "+number.Error(), append(kinds, number)...)
 	}
-	return fail(doing + ": the system refused")
+	return fail(doing+": the system refused", kinds...)
 }
 
 // missing turns the error of a folder that is gone just now into one for the
@@ -78,8 +87,8 @@ func missing(err error, path string) error {
 }
 
 // ended is the error of a context that ended during doing; nil while it has
-// not.
-func ended(ctx context.Context, doing string) error {
+// not. Kinds are sentinels that the error matches besides.
+func ended(ctx context.Context, doing string, kinds ...error) error {
 	err := ctx.Err()
 	if err == nil {
 		return nil
@@ -88,7 +97,7 @@ func ended(ctx context.Context, doing string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		how = ": the caller's deadline passed"
 	}
-	return fail(doing+how, err, context.Cause(ctx))
+	return fail(doing+how, append(kinds, err, context.Cause(ctx))...)
 }
 
 // ready refuses a nil context and one that has ended.

@@ -9,18 +9,15 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
 // The folder that the programs of a user share is that of DefaultDir; this one
 // is made up.
 func ExampleOpenDir() {
-	temporary, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(temporary)
-	path := filepath.Join(temporary, "bailinghub")
+	path, remove := exampleFolder()
+	defer remove()
 
 	store, err := registry.OpenDir(path, registry.AllowPlainCredentials())
 	if err != nil {
@@ -46,6 +43,15 @@ func ExampleOpenDir() {
 	// Output:
 	// true <nil>
 	// registry: logins are kept in plain files here, which the host has not allowed: open the folder with registry.AllowPlainCredentials
+}
+
+// exampleFolder gives a path in a temporary folder.
+func exampleFolder() (path string, remove func()) {
+	temporary, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return lockport.Quiet(filepath.Join(temporary, "config"), "bailinghub"), func() { _ = os.RemoveAll(temporary) }
 }
 
 func ExampleDefaultDir() {

@@ -284,14 +284,49 @@ func (f *folder) erase(name string) error {
 	if err == nil {
 		err = unix.Unlinkat(f.fd, name, 0)
 	}
-	if err == nil {
-		err = f.sync()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return f.refused("deleting", name, err)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return systemError("deleting "+path, err)
+	if err := f.sync(); err != nil {
+		return systemError(path+" is deleted, but that may not outlast a power failure: syncing its folder", err, ErrNotSynced)
 	}
 	return nil
 }
+
+// refused is the error of a file that could not be replaced or deleted. Where
+// its attributes tell why, they are told.
+func (f *folder) refused(doing, name string, err error) error {
+	if known := f.canReplace(name); known != nil {
+		return known
+	}
+	return systemError(doing+" "+filepath.Join(f.path, name), err)
+}
+
+// canReplace says why the system would let nobody replace or delete a file, as
+// far as the attributes of file and folder tell: everything but the last step of
+// replacing it would go well. No error means that nothing is known against it.
+func (f *folder) canReplace(name string) error {
+	path := filepath.Join(f.path, name)
+	switch fixed(f.fd, name) {
+	case mounted:
+		return fail(path+" cannot be replaced, because it is mounted by itself: mount the whole folder "+f.path+", and not single files of it", unix.EBUSY)
+	case immutable:
+		return fail(path+" cannot be replaced, because it, or its folder, is marked as immutable or append-only: take the mark away (chattr -i -a)", unix.EPERM)
+	}
+	return nil
+}
+
+// What keeps a file from being replaced.
+type fixture int
+
+const (
+	movable   fixture = iota // nothing that is known
+	mounted                  // it is a mount point
+	immutable                // it, or its folder, is marked
+)
 
 // replaceable says why what is at path is not to be replaced or deleted.
 func replaceable(now stamp, path string) error {
@@ -421,7 +456,7 @@ func (d *draft) replace() error {
 		err = unix.Renameat(d.folder.fd, d.name, d.folder.fd, d.target)
 	}
 	if err != nil {
-		return systemError("replacing "+path, err)
+		return d.folder.refused("replacing", d.target, err)
 	}
 	d.name = ""
 	return d.settle()
@@ -430,7 +465,7 @@ func (d *draft) replace() error {
 // settle makes a rename last.
 func (d *draft) settle() error {
 	if err := d.folder.sync(); err != nil {
-		return systemError("replacing "+filepath.Join(d.folder.path, d.target)+", which it was, but may not last", err)
+		return systemError(filepath.Join(d.folder.path, d.target)+" is saved, but may not outlast a power failure: syncing its folder", err, ErrNotSynced)
 	}
 	return nil
 }
@@ -464,7 +499,7 @@ func (d *draft) replaceIf(was stamp) error {
 	out, err := d.folder.look(d.name)
 	switch {
 	case err != nil:
-		return err
+		return fail(path+" is saved, but what it replaced cannot be looked at", ErrNotSynced, err)
 	case out.sameFile(was):
 		return d.settle()
 	}
@@ -479,7 +514,7 @@ func (d *draft) replaceIf(was stamp) error {
 		case errors.Is(err, fs.ErrNotExist):
 			return ErrChanged // a removal came, or one more that is newer still
 		case err != nil:
-			return systemError("putting back the newer "+path, err)
+			return d.giveBack(err)
 		}
 		next, err := d.folder.look(d.name)
 		if err != nil {
@@ -491,6 +526,22 @@ func (d *draft) replaceIf(was stamp) error {
 		}
 		in, out = out, next
 	}
+}
+
+// giveBack makes what came out, which is newer, the target once more, where it
+// could not change places again.
+func (d *draft) giveBack(why error) error {
+	path, kept := filepath.Join(d.folder.path, d.target), d.name
+	d.name = "" // it is not to be deleted
+	err := d.folder.step.before("rename")
+	if err == nil {
+		err = unix.Renameat(d.folder.fd, kept, d.folder.fd, d.target)
+	}
+	if err != nil {
+		return systemError("putting back the newer "+path+", which is in "+kept, why)
+	}
+	_ = d.settle()
+	return ErrChanged
 }
 
 // discard ends a draft. What has no name of its own yet is deleted.

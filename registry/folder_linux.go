@@ -1,6 +1,12 @@
 package registry
 
-import "golang.org/x/sys/unix"
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // allocate gives a file room on the disk, where the file system can.
 func allocate(fd int, size int64) error {
@@ -11,4 +17,63 @@ func allocate(fd int, size int64) error {
 // exchange lets two names in a folder change places, where the file system can.
 func exchange(folder int, one, other string) error {
 	return unix.Renameat2(folder, one, folder, other, unix.RENAME_EXCHANGE)
+}
+
+// fixed says what keeps a file in an open folder from being replaced. A file
+// that is mounted by itself can be of the same device as its folder, so only
+// the system knows.
+func fixed(folder int, name string) fixture {
+	const marks = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
+	file, err := attributes(folder, name)
+	if err != nil {
+		return movable
+	}
+	around, err := attributes(folder, "")
+	if err != nil {
+		return movable
+	}
+	switch {
+	case file.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 && otherMount(folder, name):
+		return mounted
+	case file.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
+		return mounted
+	case (file.Attributes|around.Attributes)&marks != 0:
+		return immutable
+	}
+	return movable
+}
+
+// attributes looks at a file in an open folder; "" is the folder itself.
+func attributes(folder int, name string) (unix.Statx_t, error) {
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	var st unix.Statx_t
+	err := unix.Statx(folder, name, flags, unix.STATX_BASIC_STATS, &st)
+	return st, err
+}
+
+// otherMount reports whether a file is of another mount than its folder, for
+// kernels before 5.8, which do not tell the root of a mount.
+func otherMount(folder int, name string) bool {
+	fd, err := unix.Openat(folder, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	file, around := mountOf(fd), mountOf(folder)
+	return file != "" && around != "" && file != around
+}
+
+// mountOf gives the number of the mount that a descriptor is of, as text; "" is
+// an unknown one.
+func mountOf(fd int) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil {
+		return ""
+	}
+	_, after, _ := bytes.Cut(text, []byte("mnt_id:"))
+	number, _, _ := bytes.Cut(after, []byte("\n"))
+	return string(bytes.TrimSpace(number))
 }

@@ -187,6 +187,9 @@ func (r *fileRotation) begin() (err error) {
 	if err := ofConnection(r.connection, r.file.path, r.before, err); err != nil {
 		return err
 	}
+	if err := r.logins.canReplace(loginFile(r.connection.Key)); err != nil {
+		return err
+	}
 	data, err := EncodeCredentials(*r.before)
 	if err != nil {
 		return err

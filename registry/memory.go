@@ -182,7 +182,7 @@ func (m *Memory) UpdateCredentials(ctx context.Context, key string, update func(
 	}
 	unlock, ok := m.updates.lock(ctx, key)
 	if !ok {
-		return ended(ctx, "waiting for another update of "+key)
+		return ended(ctx, "waiting for another update of "+key, ErrLocked)
 	}
 	defer unlock()
 

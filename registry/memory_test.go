@@ -486,6 +486,9 @@ func TestUpdateWaitsUntilItsDeadline(t *testing.T) {
 				t.Error("an update ran inside another of the same key")
 				return registry.Credentials{}, nil
 			})
+			if !errors.Is(err, registry.ErrLocked) {
+				t.Errorf("UpdateCredentials: %v, want an error that matches ErrLocked", err)
+			}
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 7*time.Second {
 				t.Errorf("waiting ended after %v with %v; want the deadline after 7s", time.Since(start), err)
 			}

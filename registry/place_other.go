@@ -27,6 +27,7 @@ func (f *folder) look(string) (stamp, error)                { return stamp{}, fs
 func (f *folder) read(string, int64) ([]byte, stamp, error) { return nil, stamp{}, fs.ErrNotExist }
 func (f *folder) draft(string) (*draft, error)              { return nil, fs.ErrNotExist }
 func (f *folder) erase(string) error                        { return fs.ErrNotExist }
+func (f *folder) canReplace(string) error                   { return nil }
 func (f *folder) replaced(followLinks) bool                 { return true }
 func (f *folder) sweep()                                    {}
 func (f *folder) close()                                    {}

@@ -62,10 +62,10 @@ func (l *portLocks) lock(ctx context.Context, name string) (unlock func(), err e
 	defer cancel()
 	port := lockport.Of(name)
 	gaveUp := func() error {
-		if err := ended(ctx, fmt.Sprintf("waiting for the lock %s, port %d of 127.0.0.1", name, port)); err != nil {
+		if err := ended(ctx, "waiting for "+described(name), ErrLocked); err != nil {
 			return err
 		}
-		return fail(fmt.Sprintf("the lock %s was not free within %v: port %d of 127.0.0.1 stayed taken, by a process that uses this registry or by another program", name, lockLimit, port))
+		return fail(fmt.Sprintf("the lock %s was not free within %v: port %d of 127.0.0.1 stayed taken, by a process that uses this registry or by another program", name, lockLimit, port), ErrLocked)
 	}
 
 	leave, ok := l.names.lock(limited, name)
@@ -80,8 +80,13 @@ func (l *portLocks) lock(ctx context.Context, name string) (unlock func(), err e
 		return nil, gaveUp()
 	default:
 		leave()
-		return nil, systemError(fmt.Sprintf("taking the lock %s, port %d of 127.0.0.1", name, port), err)
+		return nil, systemError("taking "+described(name), err)
 	}
+}
+
+// described names a lock as messages do.
+func described(name string) string {
+	return fmt.Sprintf("the lock %s, port %d of 127.0.0.1", name, lockport.Of(name))
 }
 
 // take gets the port for one more name. Its error is that of ctx, or of the

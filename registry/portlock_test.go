@@ -159,6 +159,9 @@ func TestLockGivesUp(t *testing.T) {
 					if _, safe := errors.AsType[*registry.Error](err); !safe || test.matches != nil && !errors.Is(err, test.matches) {
 						t.Errorf("error %v, want a *registry.Error that matches %v", err, test.matches)
 					}
+					if !errors.Is(err, registry.ErrLocked) {
+						t.Errorf("error %v, want one that matches ErrLocked", err)
+					}
 					if test.matches == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 						t.Errorf("error %v matches that of a context, which has not ended", err)
 					}

@@ -30,6 +30,7 @@ var children = map[string]func(args []string) error{
 	"read-only":             childWithoutLeave,
 	"full disk":             childOnFullDisk,
 	"read-only file system": childOnReadOnly,
+	"single mounts":         childWithSingleMounts,
 	"file size":             childWithFileLimit,
 	"descriptors":           childWithoutDescriptors,
 }

@@ -44,7 +44,9 @@ import "context"
 // has won: nothing is saved and the error matches [ErrChanged]. The save goes
 // ahead when ctx has ended while update ran, because the old refresh token is
 // used up by then; UpdateCredentials returns nil after it. An update that
-// changes nothing saves nothing and is nil.
+// changes nothing saves nothing and is nil. A store that has saved, and cannot
+// promise that what it saved outlasts a power failure, returns an error that
+// matches [ErrNotSynced]; every other error means that nothing was saved.
 //
 // Failing. An error of update is returned so that errors.Is and errors.As find
 // it, and nothing is saved, whatever came with it. A panic or runtime.Goexit in
@@ -58,4 +60,14 @@ type Store interface {
 	// across every process that shares the store, and saves what it returns;
 	// see [Store].
 	UpdateCredentials(ctx context.Context, key string, update func(context.Context, Credentials) (Credentials, error)) error
+}
+
+// LockReporter is a [Store] that can say what an update waits for. A host that
+// gives up on a refresh before the store does has no error of the store to show
+// and shows this. A store need not have it.
+type LockReporter interface {
+	// UpdateLock names the lock that excludes other updates of the key, as the
+	// store's own errors do, for a message: "the lock …, port 12345 of
+	// 127.0.0.1". It waits for nothing, and is safe to show and to log.
+	UpdateLock(key string) string
 }

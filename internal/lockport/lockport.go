@@ -36,17 +36,23 @@ const firstEphemeral = 32768
 // own, and none that the system gives to connections.
 func Quiet(base, folder string, keys ...string) (path string) {
 	for ; ; base += "x" {
-		path = filepath.Join(base, folder)
-		ports := map[int]bool{Of(Registry(path)): true}
-		for _, key := range keys {
-			ports[Of(Login(path, key))] = true
-		}
-		quiet := len(ports) == 1+len(keys)
-		for port := range ports {
-			quiet = quiet && port < firstEphemeral
-		}
-		if quiet {
+		if path = filepath.Join(base, folder); IsQuiet(path, keys...) {
 			return path
 		}
 	}
+}
+
+// IsQuiet reports, for a test, whether the folder at path is one that [Quiet]
+// gives.
+func IsQuiet(path string, keys ...string) bool {
+	ports := map[int]bool{Of(Registry(path)): true}
+	for _, key := range keys {
+		ports[Of(Login(path, key))] = true
+	}
+	for port := range ports {
+		if port >= firstEphemeral {
+			return false
+		}
+	}
+	return len(ports) == 1+len(keys)
 }
