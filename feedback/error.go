@@ -16,18 +16,19 @@ import (
 //
 // An Error is not changed after it was made and may be shared.
 type Error struct {
-	// Feedback is the structured account.
-	Feedback Feedback
+	// Feedback is the structured account. It is embedded because its members and
+	// the status stand beside each other in the JSON.
+	Feedback
 	// StatusCode is the HTTP status of the answer that decided, of a refused
 	// 200 too; 0 where no answer did.
-	StatusCode int
+	StatusCode int `json:"status,omitempty"`
 	// RetryAfter is how long the Hub asked to wait before the next request; 0
 	// where it did not. It is at most [MaxRetryAfter].
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"-"`
 	// RequestID is what the server calls the request that it answered, or what
 	// was sent as that where no answer came; "" for a Hub, and where the server
 	// did not say. It finds the request in the server's own log.
-	RequestID string
+	RequestID string `json:"-"`
 
 	causes []error
 }
@@ -50,30 +51,28 @@ func (e *Error) Is(target error) bool {
 // Unwrap gives the causes that are safe to show; see [Error].
 func (e *Error) Unwrap() []error { return e.causes }
 
-// wireError is the wire form of an error.
-type wireError struct {
-	wire
+// errorMembers are the members of the JSON of an error, without the methods of
+// Feedback.
+type errorMembers struct {
+	members
 	Status int `json:"status,omitempty"`
 }
 
 // MarshalJSON gives the feedback object, and the status where there was one.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wireError{e.Feedback.wire(), e.StatusCode})
+	written := errorMembers{members(e.Feedback), e.StatusCode}
+	written.Schema = Schema
+	return json.Marshal(written)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. RetryAfter, RequestID and the
 // causes are not in it: what was kept is a report, not an error to act on.
 func (e *Error) UnmarshalJSON(data []byte) error {
-	var w wireError
-	if err := json.Unmarshal(data, &w); err != nil {
+	var read errorMembers
+	if json.Unmarshal(data, &read) != nil || read.Schema != Schema {
 		return errNotFeedback
 	}
-	var read Error
-	if err := w.into(&read.Feedback); err != nil {
-		return err
-	}
-	read.StatusCode = w.Status
-	*e = read
+	*e = Error{Feedback: Feedback(read.members), StatusCode: read.Status}
 	return nil
 }
 

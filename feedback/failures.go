@@ -275,6 +275,7 @@ func (f Failure) CodeDecides() bool {
 func NewError(f Failure) *Error {
 	decided := f.row()
 	feedback := Feedback{
+		Schema:       Schema,
 		Category:     decided.category,
 		Code:         decided.code,
 		Origin:       OriginSDK,

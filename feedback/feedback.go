@@ -13,94 +13,52 @@ const Schema = "bailing.agent-feedback.v1"
 //
 // The zero value is no failure. A Feedback is a plain value: copy it freely.
 type Feedback struct {
+	// Schema is [Schema] in every Feedback of this SDK. It is marshalled as that
+	// whatever it holds.
+	Schema string `json:"schema"`
 	// Category groups codes by what they mean for the host.
-	Category Category
+	Category Category `json:"category"`
 	// Code is the most exact name of the failure.
-	Code Code
+	Code Code `json:"code"`
 	// Origin tells whether an answer of the Hub decided, or this SDK did.
-	Origin Origin
+	Origin Origin `json:"origin"`
 	// Operation is what failed; for an inspection [OperationInspect].
-	Operation Operation
+	Operation Operation `json:"operation"`
 	// Dispatch speaks of this inspection, never of the original operation.
-	Dispatch Dispatch
+	Dispatch Dispatch `json:"dispatch"`
 	// Retryable says that NextAction may be repeated. It is never leave to
 	// create another invocation.
-	Retryable bool
+	Retryable bool `json:"retryable"`
 	// NextAction is the one thing that helps.
-	NextAction NextAction
+	NextAction NextAction `json:"next_action"`
 	// InvocationID is the original invocation; empty where the caller gave no
 	// valid one.
-	InvocationID string
+	InvocationID string `json:"invocation_id,omitempty"`
 	// Disposition says what became of the original operation; empty where that
 	// is not known.
-	Disposition Disposition
+	Disposition Disposition `json:"disposition,omitempty"`
 	// Message is a sentence in this SDK's own words. No part of a server's
 	// answer, no secret and no argument value is ever in it.
-	Message string
+	Message string `json:"message"`
 }
 
-// wire is the feedback object in the order of its schema.
-type wire struct {
-	Schema       string      `json:"schema"`
-	Category     Category    `json:"category"`
-	Code         Code        `json:"code"`
-	Origin       Origin      `json:"origin"`
-	Operation    Operation   `json:"operation"`
-	Dispatch     Dispatch    `json:"dispatch"`
-	Retryable    bool        `json:"retryable"`
-	NextAction   NextAction  `json:"next_action"`
-	InvocationID string      `json:"invocation_id,omitempty"`
-	Disposition  Disposition `json:"disposition,omitempty"`
-	Message      string      `json:"message"`
-}
+// members are the members of the wire object, without the methods of Feedback.
+type members Feedback
 
-func (f Feedback) wire() wire {
-	return wire{
-		Schema:       Schema,
-		Category:     f.Category,
-		Code:         f.Code,
-		Origin:       f.Origin,
-		Operation:    f.Operation,
-		Dispatch:     f.Dispatch,
-		Retryable:    f.Retryable,
-		NextAction:   f.NextAction,
-		InvocationID: f.InvocationID,
-		Disposition:  f.Disposition,
-		Message:      f.Message,
-	}
+// MarshalJSON gives the wire object, its schema first.
+func (f Feedback) MarshalJSON() ([]byte, error) {
+	f.Schema = Schema
+	return json.Marshal(members(f))
 }
 
 // UnmarshalJSON reads the wire object, of this schema alone.
 func (f *Feedback) UnmarshalJSON(data []byte) error {
-	var w wire
-	if err := json.Unmarshal(data, &w); err != nil {
+	var read members
+	if json.Unmarshal(data, &read) != nil || read.Schema != Schema {
 		return errNotFeedback // the decoder's error quotes the text
 	}
-	return w.into(f)
-}
-
-var errNotFeedback = errors.New("feedback: not a feedback object of schema " + Schema)
-
-func (w wire) into(f *Feedback) error {
-	if w.Schema != Schema {
-		return errNotFeedback
-	}
-	*f = Feedback{
-		Category:     w.Category,
-		Code:         w.Code,
-		Origin:       w.Origin,
-		Operation:    w.Operation,
-		Dispatch:     w.Dispatch,
-		Retryable:    w.Retryable,
-		NextAction:   w.NextAction,
-		InvocationID: w.InvocationID,
-		Disposition:  w.Disposition,
-		Message:      w.Message,
-	}
+	*f = Feedback(read)
 	return nil
 }
 
-// MarshalJSON gives the wire object, its schema first.
-func (f Feedback) MarshalJSON() ([]byte, error) {
-	return json.Marshal(f.wire())
-}
+var errNotFeedback = errors.New("feedback: not a feedback object of schema " + Schema)

@@ -143,6 +143,7 @@ func TestFailureTable(t *testing.T) {
 		}
 		n := len(fields)
 		want := feedback.Feedback{
+			Schema:     feedback.Schema,
 			Code:       feedback.Code(fields[n-4]),
 			Category:   feedback.Category(fields[n-3]),
 			NextAction: feedback.NextAction(fields[n-2]),

@@ -184,7 +184,13 @@ var afterReceipt = map[receipt.Progress]step{
 		"Keep the identifiers, and have a person look at the original at the Hub. This proves nothing. Never send the operation again.", whileItIsUnsettled},
 }
 
-var rejectedForGood = step{NextReport, "Report the rejection.", 0}
+var (
+	rejectedForGood = step{NextReport, "Report the rejection.", 0}
+	// stillContinuable is for an outcome whose result allows a retry: the Hub
+	// would let that original be continued.
+	stillContinuable = step{NextLookLater,
+		"Report what is known, and look at the original later, because the Hub would let it be continued. Never send the operation again.", whilePersonIsDue}
+)
 
 func (r *Report) answered(observed *receipt.Receipt) {
 	r.Answered = true
@@ -204,6 +210,8 @@ func (r *Report) answered(observed *receipt.Receipt) {
 	switch {
 	case r.Progress == receipt.ProgressRejectedBeforeDispatch && r.Settled:
 		do = rejectedForGood
+	case do.next == NextReport && !r.Settled:
+		do = stillContinuable
 	case r.Progress == receipt.ProgressAwaitingApproval && r.ApprovalID > 0:
 		do.advice = "Say that a person has to decide on approval " + strconv.FormatInt(r.ApprovalID, 10) + ", and look at the original later."
 	}

@@ -52,7 +52,7 @@ func ExampleParse_refused() {
 	}
 	// Output:
 	// agent_invalid_response
-	// The receipt was refused and must not be presented as a result: route is not the workspace that was asked for.
+	// The receipt was refused and must not be presented as a result: it is of another workspace, because its route is not that of the original.
 }
 
 func ExampleReceipt_Progress() {

@@ -201,7 +201,7 @@ func TestMarshalRefuses(t *testing.T) {
 		"result.text is not valid UTF-8":     func(r *receipt.Receipt) { r.Result.Text = canary + "\xff" },
 		"result.business_status":             func(r *receipt.Receipt) { r.Result.BusinessStatus = 99 },
 		"result.business_status is":          func(r *receipt.Receipt) { r.Result.BusinessStatus = -1 },
-		"result.business_status is out of r": func(r *receipt.Receipt) { r.Result.BusinessStatus = 600 },
+		"result.business_status is out of r": func(r *receipt.Receipt) { r.Result.BusinessStatus = 1000 },
 		"result.approval_id is out":          func(r *receipt.Receipt) { r.Result.ApprovalID = -1 },
 	} {
 		t.Run(says, func(t *testing.T) {

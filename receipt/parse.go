@@ -136,10 +136,10 @@ func (p *parser) problem(err error) string {
 	}
 	if p.want != (Want{}) {
 		if r.InvocationID != p.want.InvocationID {
-			return "invocation_id is not the one that was asked for"
+			return "it is of another operation, because its invocation_id is not that of the original"
 		}
 		if r.Route != p.want.Workspace {
-			return "route is not the workspace that was asked for"
+			return "it is of another workspace, because its route is not that of the original"
 		}
 	}
 	if broken := r.broken(); broken != "" {

@@ -235,8 +235,8 @@ func TestParseValues(t *testing.T) {
 			bad:  []string{`"Executed"`, `"success"`, `""`, `"executed\n"`, `"unknown"`}},
 		{path: "result.ok", good: []string{`true`, `false`}, bad: []string{`"true"`, `0`, `1`}},
 		{path: "result.auto_retry_allowed", good: []string{`true`, `false`}, bad: []string{`"true"`, `0`, `1`}},
-		{path: "result.business_status", good: []string{`100`, `204`, `599`},
-			bad: []string{`0`, `99`, `600`, `-100`, `-0`, `1000`, `200.0`, `2e2`, `1e+21`, `"200"`, `18446744073709551816`, `4294967496`}},
+		{path: "result.business_status", good: []string{`100`, `204`, `599`, `600`, `700`, `999`},
+			bad: []string{`0`, `99`, `-100`, `-0`, `1000`, `200.0`, `2e2`, `1e+21`, `"200"`, `18446744073709551816`, `4294967496`}},
 		{path: "result.approval_id", good: []string{`1`, `9007199254740992`, `9223372036854775807`},
 			bad: []string{`0`, `-0`, `-1`, `9223372036854775808`, `18446744073709551617`, `99999999999999999999`, `1.0`, `1e3`, `"1"`}},
 		{path: "result.text",
@@ -545,8 +545,8 @@ func TestParseWant(t *testing.T) {
 		{"no workspace", receipt.Want{InvocationID: invocation}, feedback.CodeInvalidRequest, invocation, "workspace"},
 		{"automatic workspace", receipt.Want{InvocationID: invocation, Workspace: "auto"}, feedback.CodeInvalidRequest, invocation, "workspace"},
 		{"workspace with a space", receipt.Want{InvocationID: invocation, Workspace: "inventory "}, feedback.CodeInvalidRequest, invocation, "workspace"},
-		{"another id", receipt.Want{InvocationID: strings.Repeat("b", 64), Workspace: workspace}, invalid, strings.Repeat("b", 64), "invocation_id"},
-		{"another workspace", receipt.Want{InvocationID: invocation, Workspace: "inventory2"}, invalid, invocation, "route"},
+		{"another id", receipt.Want{InvocationID: strings.Repeat("b", 64), Workspace: workspace}, invalid, strings.Repeat("b", 64), "its invocation_id is not that of the original"},
+		{"another workspace", receipt.Want{InvocationID: invocation, Workspace: "inventory2"}, invalid, invocation, "its route is not that of the original"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -46,8 +46,9 @@ const (
 func (r *Receipt) Progress() Progress { return r.row().progress }
 
 // Settled reports whether no later observation is expected to change the
-// progress. It is false for a zero or nil receipt.
-func (r *Receipt) Settled() bool { return r.row().settled }
+// progress. It is false for a zero or nil receipt, and wherever the result has
+// AutoRetryAllowed: the Hub would let that original be continued.
+func (r *Receipt) Settled() bool { return r.row().settled && !retryAllowed(r) }
 
 func (r *Receipt) row() row {
 	if r == nil {
@@ -70,7 +71,8 @@ const (
 )
 
 // table says how far an operation got: the first row that fits. It is that of
-// the design, row by row.
+// the design, row by row. A row's settled holds unless the result allows a
+// retry: see [Receipt.Settled].
 var table = []row{
 	{ProgressUnresolved, either(contradictory, outsideVocabulary), notSettled},
 	{ProgressInFlight, both(journal(JournalDispatching, JournalResponseRecorded), not(dispatch(DispatchNotDispatched))), notSettled},
@@ -82,7 +84,6 @@ var table = []row{
 	{ProgressDenied, either(result(StateDenied), both(approval(ApprovalDenied), result(StateAwaitingApproval, StateInProgress))), settled},
 	{ProgressAwaitingApproval, both(approval(ApprovalPending), either(result(StateAwaitingApproval), noResult)), notSettled},
 	{ProgressApprovedNotDispatched, both(approval(ApprovalApproved), either(result(StateAwaitingApproval, StateInProgress), noResult, both(result(StateRejectedBeforeDispatch), retryAllowed))), notSettled},
-	{ProgressRejectedBeforeDispatch, both(result(StateRejectedBeforeDispatch), retryAllowed), notSettled},
 	{ProgressRejectedBeforeDispatch, result(StateRejectedBeforeDispatch), settled},
 	{ProgressInProgress, result(StateInProgress), notSettled},
 	{ProgressNoEvidence, both(noResult, approval(ApprovalNone)), notSettled},

@@ -67,9 +67,15 @@ func hasUnknownValue(r *receipt.Receipt) bool {
 	return r.Result != nil && (r.Result.State == "" || r.Result.State == outside)
 }
 
-// restated says the table once more in another shape: by dispatch first, then
-// by what is left to tell apart.
+// restated says the table once more in another shape, and that a result that
+// allows a retry is not settled.
 func restated(r *receipt.Receipt) (progress receipt.Progress, settled bool) {
+	progress, settled = restatedTable(r)
+	return progress, settled && !r.Result.AutoRetryAllowed
+}
+
+// restatedTable goes by dispatch first, then by what is left to tell apart.
+func restatedTable(r *receipt.Receipt) (progress receipt.Progress, settled bool) {
 	if hasUnknownValue(r) || r.Result != nil && r.Result.OK != (r.Result.State == receipt.StateExecuted) {
 		return receipt.ProgressUnresolved, false
 	}
@@ -122,13 +128,10 @@ func restated(r *receipt.Receipt) (progress receipt.Progress, settled bool) {
 	case receipt.StateDenied:
 		return receipt.ProgressDenied, true
 	case receipt.StateRejectedBeforeDispatch:
-		if !r.Result.AutoRetryAllowed {
-			return receipt.ProgressRejectedBeforeDispatch, true
-		}
-		if r.Approval.Status == receipt.ApprovalApproved {
+		if r.Result.AutoRetryAllowed && r.Approval.Status == receipt.ApprovalApproved {
 			return receipt.ProgressApprovedNotDispatched, false
 		}
-		return receipt.ProgressRejectedBeforeDispatch, false
+		return receipt.ProgressRejectedBeforeDispatch, true
 	}
 	return receipt.ProgressUnresolved, false
 }
@@ -207,13 +210,22 @@ func TestProgressNeverSaysTooMuch(t *testing.T) {
 		if r.Result != nil {
 			copied := *r.Result
 			copied.BusinessStatus = 500
-			if state != receipt.StateRejectedBeforeDispatch {
-				copied.AutoRetryAllowed = !copied.AutoRetryAllowed
-			}
 			other.Result = &copied
 		}
 		if other.Progress() != progress || other.Settled() != r.Settled() {
-			fail("the source, the business status or a retry of old would change it to " + string(other.Progress()))
+			fail("the source or the business status would change it to " + string(other.Progress()))
+		}
+
+		if r.Result == nil {
+			return
+		}
+		if r.Result.AutoRetryAllowed && r.Settled() {
+			fail("it is settled and the Hub would let it be continued")
+		}
+		// Only the progress of a rejection before dispatch depends on a retry.
+		other.Result.AutoRetryAllowed = !other.Result.AutoRetryAllowed
+		if state != receipt.StateRejectedBeforeDispatch && other.Progress() != progress {
+			fail("a retry would change it to " + string(other.Progress()))
 		}
 	})
 }
@@ -280,6 +292,7 @@ func TestFeedbackOfAnUnresolvedResult(t *testing.T) {
 			continue
 		}
 		want := feedback.Feedback{
+			Schema:       feedback.Schema,
 			Category:     feedback.CategoryInvocationOutcomeUnknown,
 			Code:         feedback.CodeReconciliationRequired,
 			Origin:       feedback.OriginCore,

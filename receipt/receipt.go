@@ -22,28 +22,32 @@ const (
 // package does.
 type Receipt struct {
 	// SchemaVersion is [Schema].
-	SchemaVersion string
+	SchemaVersion string `json:"schema_version"`
 	// ReadOnly is true and BusinessOperationPerformed is false: this inspection
 	// only read. They do not speak of the original operation, which may have
 	// been executed.
-	ReadOnly, BusinessOperationPerformed bool
+	ReadOnly                   bool `json:"read_only"`
+	BusinessOperationPerformed bool `json:"business_operation_performed"`
 	// InvocationID, AgentRunID, Route and Tool are the original ones. Route is
 	// what this SDK calls the workspace.
-	InvocationID, AgentRunID, Route, Tool string
+	InvocationID string `json:"invocation_id"`
+	AgentRunID   string `json:"agent_run_id"`
+	Route        string `json:"route"`
+	Tool         string `json:"tool"`
 	// ObservedAt is when the Hub looked, in UTC, to the millisecond. It is no
 	// leave to dispatch anything.
-	ObservedAt time.Time
+	ObservedAt time.Time `json:"observed_at"`
 	// Result is the stored result; nil where there is no valid one.
-	Result *Result
+	Result *Result `json:"result"`
 	// ResultSource tells where Result comes from; [ResultSourceNone] exactly
 	// where Result is nil.
-	ResultSource ResultSource
+	ResultSource ResultSource `json:"result_source"`
 	// DispatchState tells whether the operation was dispatched.
-	DispatchState DispatchState
+	DispatchState DispatchState `json:"dispatch_state"`
 	// Approval is how the approval stands now.
-	Approval Approval
+	Approval Approval `json:"approval"`
 	// JournalState is what the journal has of the dispatch.
-	JournalState JournalState
+	JournalState JournalState `json:"journal_state"`
 }
 
 // Result is the stored result of the original invocation.
@@ -64,8 +68,8 @@ type Result struct {
 	// Text is the tool's answer, at most 8,192 UTF-16 code units of untrusted
 	// data: print it through [Printable].
 	Text string `json:"text"`
-	// BusinessStatus is the business system's HTTP status, 100 to 599; 0 where
-	// there is none.
+	// BusinessStatus is what the business system answered as its status, any
+	// three digits from 100 to 999; 0 where there is none.
 	BusinessStatus int `json:"business_status,omitempty"`
 	// ApprovalID is the approval that the result speaks of, from 1; 0 where
 	// there is none. It can differ from that of [Receipt.Approval].
@@ -106,6 +110,7 @@ func (r *Receipt) Feedback() (account feedback.Feedback, ok bool) {
 		return feedback.Feedback{}, false
 	}
 	return feedback.Feedback{
+		Schema:       feedback.Schema,
 		Category:     feedback.CategoryInvocationOutcomeUnknown,
 		Code:         feedback.CodeReconciliationRequired,
 		Origin:       feedback.OriginCore,

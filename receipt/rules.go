@@ -47,7 +47,7 @@ var resultRules = []rule{
 	{"result.tool is not that of the receipt", func(r *Receipt) bool { return r.Result.Tool == r.Tool }},
 	{"result.state is not a known value", func(r *Receipt) bool { return known(resultStates, r.Result.State) }},
 	{"result.text is too long", func(r *Receipt) bool { return fits(r.Result.Text, maxTextUnits) }},
-	{"result.business_status is out of range", func(r *Receipt) bool { s := r.Result.BusinessStatus; return s == 0 || 100 <= s && s <= 599 }},
+	{"result.business_status is out of range", func(r *Receipt) bool { s := r.Result.BusinessStatus; return s == 0 || 100 <= s && s <= 999 }},
 	{"result.approval_id is out of range", func(r *Receipt) bool { return r.Result.ApprovalID >= 0 }},
 }
 

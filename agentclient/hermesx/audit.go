@@ -15,39 +15,39 @@ import (
 // that this package does not know are dropped.
 type AuditEntry struct {
 	// ID names the entry.
-	ID int64
+	ID int64 `json:"id"`
 	// TenantID is the tenant of the key.
-	TenantID string
+	TenantID string `json:"tenant_id"`
 	// UserID is the user of the key that called; "" where it has none.
-	UserID string
+	UserID string `json:"user_id,omitempty"`
 	// SessionID is the session of the request; "" where the entry does not say.
 	// Servers do not fill it today.
-	SessionID string
+	SessionID string `json:"session_id,omitempty"`
 	// Action is the method and the path, as in "POST /v1/agent/chat".
-	Action string
+	Action string `json:"action"`
 	// Detail is the query of the request; "" without one.
-	Detail string
+	Detail string `json:"detail,omitempty"`
 	// RequestID is the X-Request-Id of the request that the entry is about.
-	RequestID string
+	RequestID string `json:"request_id,omitempty"`
 	// StatusCode is how the server answered; 0 where the entry does not say.
-	StatusCode int
+	StatusCode int `json:"status_code,omitempty"`
 	// Latency is how long that took, in whole milliseconds; 0 also where the
 	// entry does not say.
-	Latency time.Duration
+	Latency time.Duration `json:"latency_ms,omitempty"`
 	// SourceIP is where the request came from, with its port.
-	SourceIP string
+	SourceIP string `json:"source_ip,omitempty"`
 	// ErrorCode is the server's code for a failure; "" where there is none.
-	ErrorCode string
+	ErrorCode string `json:"error_code,omitempty"`
 	// UserAgent is what the caller called itself.
-	UserAgent string
+	UserAgent string `json:"user_agent,omitempty"`
 	// CreatedAt is when the entry was written, after the request was answered,
 	// with the server's own offset.
-	CreatedAt time.Time
+	CreatedAt time.Time `json:"created_at"`
 
 	// ReadRequestID is what the server calls the request that read this entry;
 	// "" where it did not say. It is not the request that the entry is about,
 	// and no part of the JSON.
-	ReadRequestID string
+	ReadRequestID string `json:"-"`
 
 	createdAt string // CreatedAt as it was written
 }

@@ -20,37 +20,38 @@ import (
 type Receipt struct {
 	// ID names the receipt. It is not empty; that it is a UUID today is no
 	// promise.
-	ID string
+	ID string `json:"id"`
 	// TenantID is the tenant of the key.
-	TenantID string
+	TenantID string `json:"tenant_id"`
 	// SessionID is the agent's or workflow's session that caused the call; ""
 	// where it had none.
-	SessionID string
+	SessionID string `json:"session_id"`
 	// UserID is the user or actor behind it; "" where there was none.
-	UserID string
+	UserID string `json:"user_id"`
 	// ToolName is the tool.
-	ToolName string
+	ToolName string `json:"tool_name"`
 	// Input and Output are what went into the tool and what came out, each cut
 	// by the server at [TextLimit] bytes without a mark: JSON that does not
 	// parse is normal. See [Receipt.InputTruncated].
-	Input, Output string
+	Input  string `json:"input"`
+	Output string `json:"output"`
 	// Status is how the call ended.
-	Status Status
+	Status Status `json:"status"`
 	// Duration is how long the tool ran, in whole milliseconds.
-	Duration time.Duration
+	Duration time.Duration `json:"duration_ms"`
 	// IdempotencyID names the one logical side effect that the call was for,
 	// within the tenant; "" where the call had none.
-	IdempotencyID string
+	IdempotencyID string `json:"idempotency_id,omitempty"`
 	// TraceID is the distributed trace that the call belongs to; "" where
 	// nothing says so.
-	TraceID string
+	TraceID string `json:"trace_id,omitempty"`
 	// CreatedAt is when the receipt was stored, with the server's own offset.
-	CreatedAt time.Time
+	CreatedAt time.Time `json:"created_at"`
 
 	// ReadRequestID is what the server calls the request that read this
 	// receipt, in its audit log; "" where it did not say. It is not the request
 	// that the tool was run for, and no part of the JSON.
-	ReadRequestID string
+	ReadRequestID string `json:"-"`
 
 	createdAt string // CreatedAt as it was written
 }

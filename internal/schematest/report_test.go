@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
+	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
@@ -83,6 +85,31 @@ func TestReportSchemaRefuses(t *testing.T) {
 		change(bad)
 		if schema.Validate(bad) == nil {
 			t.Errorf("%s: taken for a report", name)
+		}
+	}
+}
+
+// checkInferred holds an answer against the schemas that are inferred from its
+// types: the receipt and its parts, or the error and its feedback.
+func checkInferred(t *testing.T, name string, observed *receipt.Receipt, err error) {
+	t.Helper()
+	values := []any{observed}
+	if failure, ok := errors.AsType[*feedback.Error](err); ok {
+		values = []any{failure, failure.Feedback}
+	} else if account, ok := observed.Feedback(); ok {
+		values = append(values, account)
+	}
+	for _, value := range values {
+		inferred, err := jsonschema.ForType(reflect.TypeOf(value), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resolved, err := inferred.Resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(instance(t, value)); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -163,6 +190,7 @@ func TestReportsOfTheVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		observed, err := client.InspectInvocation(t.Context(), vector.InvocationID)
+		checkInferred(t, vector.Group+"/"+vector.Name, observed, err)
 		report := host.Explain(host.Original{InvocationID: vector.InvocationID, Workspace: vector.Connection.Workspace}, observed, err)
 		if err := schema.Validate(instance(t, report)); err != nil {
 			t.Errorf("%s/%s: %v", vector.Group, vector.Name, err)
@@ -219,6 +247,7 @@ func TestReportsOfTheRecordedAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		checkInferred(t, r.Name, observed, nil)
 		report := host.Explain(host.Original{InvocationID: r.InvocationID, Workspace: r.Workspace}, observed, nil)
 		if err := schema.Validate(instance(t, report)); err != nil {
 			t.Errorf("%s: %v", r.Name, err)
