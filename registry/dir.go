@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
+	"github.com/bailinghub/bailinghub-go/internal/privatedir"
 )
 
 // Dir is a registry on disk: a folder with a file of connections and a
@@ -64,11 +65,11 @@ import (
 // the operating system where it had one.
 type Dir struct {
 	path  string
-	file  watched[*book]
+	file  privatedir.Watched[*book]
 	vault vault
-	locks portLocks
+	locks namedlock.Machine
 	now   func() time.Time
-	step  steps
+	step  privatedir.Steps
 }
 
 var (
@@ -111,20 +112,14 @@ func OpenDir(path string, options ...DirOption) (*Dir, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, invalid("the path of the folder must not be empty or contain a zero byte")
 	}
-	path, err := absolute(path)
-	if err != nil {
-		return nil, err
+	d := &Dir{now: time.Now}
+	var err error
+	if d.path, err = privatedir.Absolute(path); err != nil {
+		return nil, translated(err)
 	}
-	d := &Dir{path: path, now: time.Now}
-	d.file = watched[*book]{
-		dir:   path,
-		path:  filepath.Join(path, lockport.Book),
-		limit: maxBookSize,
-		open:  d.open,
-		links: followLink,
-		parse: decodeBook,
-		now:   d.clock,
-	}
+	d.file.Folder, d.file.Name, d.file.Limit = d.path, lockport.Book, maxBookSize
+	d.file.Open, d.file.Links = d.open, privatedir.FollowLink
+	d.file.Parse, d.file.Now = decodeBook, d.clock
 	if d.vault, err = newVault(d, settings); err != nil {
 		return nil, err
 	}
@@ -133,9 +128,15 @@ func OpenDir(path string, options ...DirOption) (*Dir, error) {
 
 func (d *Dir) clock() time.Time { return d.now() }
 
-func (d *Dir) open() (*folder, error) { return openFolder(d.path, d.before) }
+func (d *Dir) open() (*privatedir.Folder, error) { return privatedir.Open(d.path, d.before) }
 
-func (d *Dir) before(step string) error { return d.step.before(step) }
+// before asks the steps of a test, which may come at any time.
+func (d *Dir) before(step string) error {
+	if d.step == nil {
+		return nil
+	}
+	return d.step(step)
+}
 
 // Register does what [Memory.Register] does. The registry must also fit in
 // 256 KiB.
@@ -302,9 +303,9 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 	if _, err := d.vault.read(entry); err != nil {
 		return err
 	}
-	unlock, err := d.locks.lock(ctx, lockport.Login(d.path, key))
+	unlock, err := d.locks.Lock(ctx, lockport.Login(d.path, key))
 	if err != nil {
-		return err
+		return translated(err)
 	}
 	defer unlock()
 
@@ -336,7 +337,7 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 }
 
 // UpdateLock implements [LockReporter].
-func (d *Dir) UpdateLock(key string) string { return described(lockport.Login(d.path, key)) }
+func (d *Dir) UpdateLock(key string) string { return namedlock.Describe(lockport.Login(d.path, key)) }
 
 // check refuses a context and a key that cannot be used.
 func (d *Dir) check(ctx context.Context, doing, key string) error {
@@ -348,11 +349,11 @@ func (d *Dir) check(ctx context.Context, doing, key string) error {
 
 // book gives the registry as it is now. It is shared and must not be changed.
 func (d *Dir) book() (*book, error) {
-	b, err := d.file.get()
+	b, err := d.file.Get()
 	if errors.Is(err, fs.ErrNotExist) {
 		return &book{}, nil
 	}
-	return b, err
+	return b, translated(err)
 }
 
 // entry gives what is shared, too.
@@ -366,9 +367,9 @@ func (d *Dir) entry(key string) (*Connection, error) {
 
 // locked calls do under the lock of the registry.
 func (d *Dir) locked(ctx context.Context, do func() error) error {
-	unlock, err := d.locks.lock(ctx, lockport.Registry(d.path))
+	unlock, err := d.locks.Lock(ctx, lockport.Registry(d.path))
 	if err != nil {
-		return err
+		return translated(err)
 	}
 	defer unlock()
 	return do()
@@ -379,14 +380,20 @@ func (d *Dir) locked(ctx context.Context, do func() error) error {
 // nothing is left to do but the rename.
 func (d *Dir) change(ctx context.Context, edit func(*book) (changed bool, err error), last func() error) error {
 	return d.locked(ctx, func() error {
-		for range readTries {
-			if err := d.tryChange(edit, last); !errors.Is(err, errAgain) {
-				return err
+		for range changeTries {
+			if err := d.tryChange(edit, last); err != errAgain {
+				return translated(err)
 			}
 		}
-		return fail("saving the registry: somebody without the lock changed " + d.file.path + " all the time")
+		return fail("saving the registry: somebody without the lock changed " + d.file.Path() + " all the time")
 	})
 }
+
+// changeTries bounds how often a change is made anew because somebody who does
+// not keep to the lock changed the registry meanwhile: errAgain.
+const changeTries = 5
+
+var errAgain = errors.New("the registry has changed meanwhile")
 
 func nothing() error { return nil }
 
@@ -402,53 +409,54 @@ func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() 
 	if err != nil {
 		return err
 	}
-	root, err := makeFolder(d.path, d.before)
+	root, err := privatedir.Make(d.path, d.before)
 	if err != nil {
 		return missing(err, d.path)
 	}
-	defer root.close()
-	root.sweep()
-	draft, err := root.draft(lockport.Book)
+	defer root.Close()
+	root.Sweep(isTarget)
+	draft, err := root.Draft(lockport.Book)
 	if err != nil {
 		return err
 	}
-	defer draft.discard()
-	if err := draft.fill(data); err != nil {
+	defer draft.Discard()
+	if err := draft.Fill(data); err != nil {
 		return err
 	}
 	unsynced := last()
 	if unsynced != nil && !errors.Is(unsynced, ErrNotSynced) {
 		return unsynced
 	}
-	now, err := root.look(lockport.Book)
+	now, err := root.Look(lockport.Book)
 	switch {
 	case err != nil:
 		return err
-	case now != was || root.replaced(followLink):
+	case now != was || root.Replaced(privatedir.FollowLink):
 		return errAgain
 	}
-	if err := draft.replace(); err != nil {
+	if err := draft.Replace(); err != nil {
 		return err
 	}
 	return unsynced
 }
 
 // read gives a copy of the registry and the stamp of its file.
-func (d *Dir) read() (*book, stamp, error) {
+func (d *Dir) read() (*book, privatedir.Stamp, error) {
+	var none privatedir.Stamp
 	root, err := d.open()
 	if errors.Is(err, fs.ErrNotExist) {
-		return &book{}, stamp{}, nil
+		return &book{}, none, nil
 	}
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, none, err
 	}
-	defer root.close()
-	now, err := d.file.read(root)
+	defer root.Close()
+	now, err := d.file.Read(root)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &book{}, stamp{}, nil
+		return &book{}, none, nil
 	}
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, none, err
 	}
-	return &book{connections: slices.Clone(now.value.connections), current: now.value.current}, now.file, nil
+	return &book{connections: slices.Clone(now.Value.connections), current: now.Value.current}, now.File, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock/locktest"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -520,7 +521,7 @@ func TestDirChangesWhatIsThereNow(t *testing.T) {
 	t.Parallel()
 	d, path := newDir(t)
 	others := openDir(t, path)
-	others.SetListen(new(ports).listen) // locks that exclude nobody
+	others.SetListen(new(locktest.Ports).Listen) // locks that exclude nobody
 	n := 0
 	d.SetStep(func(step string) error {
 		if step != "sync" || n > 0 {
@@ -553,11 +554,11 @@ func TestDirLooksAgainUnderItsLock(t *testing.T) {
 	d, path := newDir(t)
 	login, err := os.ReadFile(loginPath(path, key))
 	must(t, err)
-	machine := new(ports)
+	machine := new(locktest.Ports)
 	d.SetListen(func(port int) (io.Closer, error) {
 		must(t, operations["remove"](openDir(t, path)))
 		must(t, os.WriteFile(loginPath(path, key), login, 0o600)) // somebody's, of old
-		return machine.listen(port)
+		return machine.Listen(port)
 	})
 	err = d.UpdateCredentials(t.Context(), key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 		t.Error("the refresh token of a connection that was removed is used")

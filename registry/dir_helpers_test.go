@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -229,7 +230,7 @@ func wantLockedOut(t testing.TB, lock string, use func(context.Context) error) {
 		if patience < 10*time.Second && errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), lock) {
 			continue
 		}
-		wantSafe(t, err, context.DeadlineExceeded, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", lockport.Of(lock)))
+		wantSafe(t, err, context.DeadlineExceeded, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", namedlock.Port(lock)))
 		wantSafe(t, err, registry.ErrLocked)
 		return
 	}

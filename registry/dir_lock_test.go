@@ -18,6 +18,8 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock/locktest"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -39,15 +41,15 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 			before := tree(t, path)
 			synctest.Test(t, func(t *testing.T) {
 				lock := test.lock(path)
-				machine := ports{taken: map[int]bool{lockport.Of(lock): true}}
+				machine := locktest.Ports{Taken: map[int]bool{namedlock.Port(lock): true}}
 				d := openDir(t, path)
-				d.SetListen(machine.listen)
+				d.SetListen(machine.Listen)
 				start := time.Now()
 				err := operations[test.use](d)
 				if took := time.Since(start); took != 20*time.Second {
 					t.Errorf("it gave up after %v, want 20s", took)
 				}
-				wantSafe(t, err, nil, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", lockport.Of(lock)), "another program")
+				wantSafe(t, err, nil, "the lock "+lock, fmt.Sprintf("port %d of 127.0.0.1", namedlock.Port(lock)), "another program")
 				free := "rotate" // which has another lock
 				if test.use == free {
 					free = "register"
@@ -64,7 +66,7 @@ func TestDirWhenAForeignProgramHasThePort(t *testing.T) {
 	}
 	// The same with a real port.
 	d, path := newDir(t)
-	foreign, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lockport.Of(lockport.Registry(path))))
+	foreign, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", namedlock.Port(lockport.Registry(path))))
 	must(t, err)
 	defer foreign.Close()
 	wantLockedOut(t, lockport.Registry(path), func(ctx context.Context) error { return d.SetCurrent(ctx, key) })
@@ -84,7 +86,7 @@ func TestDirNamesTheLockOfAnUpdate(t *testing.T) {
 		})
 	})
 	lock := lockport.Login(path, key)
-	if want := fmt.Sprintf("the lock %s, port %d of 127.0.0.1", lock, lockport.Of(lock)); d.UpdateLock(key) != want {
+	if want := fmt.Sprintf("the lock %s, port %d of 127.0.0.1", lock, namedlock.Port(lock)); d.UpdateLock(key) != want {
 		t.Errorf("UpdateLock gives %q, want %q", d.UpdateLock(key), want)
 	}
 }
@@ -94,8 +96,8 @@ func TestDirDoesNotWaitForNothing(t *testing.T) {
 	t.Parallel()
 	d, path := newDir(t)
 	must(t, registerIn(t, d, other("orders")))
-	machine := ports{fault: errors.New("this must not be tried")}
-	d.SetListen(machine.listen)
+	machine := locktest.Ports{Fault: errors.New("this must not be tried")}
+	d.SetListen(machine.Listen)
 	update := func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
 		t.Error("the update was called")
 		return c, nil
@@ -110,7 +112,7 @@ func TestDirDoesNotWaitForNothing(t *testing.T) {
 	}
 	must(t, os.Chmod(loginPath(path, key), 0o644))
 	wantSafe(t, d.UpdateCredentials(t.Context(), key, update), registry.ErrDamaged, loginPath(path, key))
-	if machine.count() != 0 {
+	if machine.Tries() != 0 {
 		t.Error("the lock was tried")
 	}
 }
@@ -122,7 +124,7 @@ func collidingPath(t *testing.T) string {
 	base := t.TempDir()
 	for i := 0; ; i++ {
 		path := filepath.Join(base, strconv.Itoa(i))
-		if lockport.Of(lockport.Registry(path)) < 32768 && lockport.Of(lockport.Registry(path)) == lockport.Of(lockport.Login(path, key)) {
+		if namedlock.Port(lockport.Registry(path)) < 32768 && namedlock.Port(lockport.Registry(path)) == namedlock.Port(lockport.Login(path, key)) {
 			return path
 		}
 	}

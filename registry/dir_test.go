@@ -18,6 +18,8 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock/locktest"
 	"github.com/bailinghub/bailinghub-go/registry"
 	"github.com/bailinghub/bailinghub-go/registry/registrytest"
 )
@@ -65,11 +67,11 @@ func TestOpenDirPath(t *testing.T) {
 	} {
 		d, err := registry.OpenDir(opened)
 		must(t, err)
-		var ports ports
-		ports.fault = errors.New("stop here")
-		d.SetListen(ports.listen)
+		var ports locktest.Ports
+		ports.Fault = errors.New("stop here")
+		d.SetListen(ports.Listen)
 		err = registerIn(t, d, shop())
-		wantSafe(t, err, nil, fmt.Sprintf("the lock %s, port %d of 127.0.0.1", lockport.Registry(named), lockport.Of(lockport.Registry(named))))
+		wantSafe(t, err, nil, fmt.Sprintf("the lock %s, port %d of 127.0.0.1", lockport.Registry(named), namedlock.Port(lockport.Registry(named))))
 	}
 }
 

@@ -7,7 +7,10 @@ import (
 	"syscall"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/fault"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
+	"github.com/bailinghub/bailinghub-go/internal/privatedir"
 )
 
 // What a [Store] says with errors.Is.
@@ -67,21 +70,39 @@ func invalid(text string) error { return fail(text, feedback.CodeInvalidRequest)
 // damaged is the error of stored data that is not used.
 func damaged(text string) error { return fail("damaged: "+text, ErrDamaged) }
 
-// systemError is what the operating system had against doing; kinds are
-// sentinels that the error matches besides. Of the system's error only the
-// number is told and shown: the rest repeats what doing says.
-func systemError(doing string, err error, kinds ...error) error {
-	if number, ok := errors.AsType[syscall.Errno](err); ok {
-		return fail(doing+": "+number.Error(), append(kinds, number)...)
+// translated turns an error of the packages below, which keep files and locks,
+// into one of this package. Every other one it gives as it is.
+func translated(err error) error {
+	if errors.Is(err, privatedir.ErrChanged) {
+		return ErrChanged
 	}
-	return fail(doing+": the system refused", kinds...)
+	below, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	text := below.Text
+	causes := make([]error, len(below.Causes))
+	for i, cause := range below.Causes {
+		switch cause {
+		case privatedir.ErrDamaged:
+			text, cause = "damaged: "+text, ErrDamaged
+		case privatedir.ErrNotSynced:
+			cause = ErrNotSynced
+		case namedlock.ErrHeld:
+			cause = ErrLocked
+		default:
+			cause = translated(cause)
+		}
+		causes[i] = cause
+	}
+	return fail(text, causes...)
 }
 
 // missing turns the error of a folder that is gone just now into one for the
 // caller, and gives every other one as it is.
 func missing(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return systemError("opening the folder "+path, syscall.ENOENT)
+		return translated(fault.System("opening the folder "+path, syscall.ENOENT))
 	}
 	return err
 }
@@ -89,15 +110,7 @@ func missing(err error, path string) error {
 // ended is the error of a context that ended during doing; nil while it has
 // not. Kinds are sentinels that the error matches besides.
 func ended(ctx context.Context, doing string, kinds ...error) error {
-	err := ctx.Err()
-	if err == nil {
-		return nil
-	}
-	how := ": cancelled by the caller"
-	if errors.Is(err, context.DeadlineExceeded) {
-		how = ": the caller's deadline passed"
-	}
-	return fail(doing+how, append(kinds, err, context.Cause(ctx))...)
+	return translated(fault.Ended(ctx, doing, kinds...))
 }
 
 // ready refuses a nil context and one that has ended.

@@ -1,23 +1,12 @@
 package registry
 
 import (
-	"context"
 	"io"
 	"sync/atomic"
 	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/privatedir"
 )
-
-// PortLocks are the locks of one process.
-type PortLocks struct{ locks portLocks }
-
-// NewPortLocks makes the locks of one process; listen is nil for real ports.
-func NewPortLocks(listen func(port int) (io.Closer, error)) *PortLocks {
-	return &PortLocks{portLocks{listen: listen}}
-}
-
-func (l *PortLocks) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	return l.locks.lock(ctx, name)
-}
 
 // SetClock gives the folder another clock than the system's.
 func (d *Dir) SetClock(now func() time.Time) { d.now = now }
@@ -26,7 +15,7 @@ func (d *Dir) SetClock(now func() time.Time) { d.now = now }
 func (d *Dir) SetStep(step func(step string) error) { d.step = step }
 
 // SetListen gives the folder ports that a test makes up.
-func (d *Dir) SetListen(listen func(port int) (io.Closer, error)) { d.locks.listen = listen }
+func (d *Dir) SetListen(listen func(port int) (io.Closer, error)) { d.locks.Listen = listen }
 
 // Reads counts how often a file was opened and parsed.
 type Reads struct{ Opened, Parsed atomic.Int64 }
@@ -40,14 +29,14 @@ func (d *Dir) CountLogin(key string) *Reads { return count(d.vault.(*loginFiles)
 // RememberedLogins is how many files of logins are remembered.
 func (d *Dir) RememberedLogins() int { return len(d.vault.(*loginFiles).files) }
 
-func count[T any](w *watched[T]) *Reads {
+func count[T any](w *privatedir.Watched[T]) *Reads {
 	var reads Reads
-	open, parse := w.open, w.parse
-	w.open = func() (*folder, error) {
+	open, parse := w.Open, w.Parse
+	w.Open = func() (*privatedir.Folder, error) {
 		reads.Opened.Add(1)
 		return open()
 	}
-	w.parse = func(data []byte) (T, string) {
+	w.Parse = func(data []byte) (T, string) {
 		reads.Parsed.Add(1)
 		return parse(data)
 	}

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/privatedir"
 )
 
 func loginFile(key string) string { return key + ".json" }
@@ -19,35 +21,35 @@ type loginFiles struct {
 	root    string
 	consent bool
 	now     func() time.Time
-	step    steps
+	step    privatedir.Steps
 
 	mu    sync.Mutex
-	files map[string]*watched[*Credentials]
+	files map[string]*privatedir.Watched[*Credentials]
 
 	// saving orders the renames of this process.
 	saving sync.Mutex
 }
 
 // file gives the watched file of a key.
-func (v *loginFiles) file(key string) *watched[*Credentials] {
+func (v *loginFiles) file(key string) *privatedir.Watched[*Credentials] {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	w := v.files[key]
 	if w == nil {
 		if v.files == nil || len(v.files) >= MaxConnections {
-			v.files = map[string]*watched[*Credentials]{} // some are of connections that are gone
+			v.files = map[string]*privatedir.Watched[*Credentials]{} // some are of connections that are gone
 		}
-		w = &watched[*Credentials]{
-			dir:   filepath.Join(v.root, lockport.Logins),
-			path:  filepath.Join(v.root, lockport.Logins, loginFile(key)),
-			limit: MaxCredentialsSize,
-			open:  v.open,
-			links: refuseLink,
-			parse: func(data []byte) (*Credentials, string) {
+		w = &privatedir.Watched[*Credentials]{
+			Folder: filepath.Join(v.root, lockport.Logins),
+			Name:   loginFile(key),
+			Limit:  MaxCredentialsSize,
+			Open:   v.open,
+			Links:  privatedir.RefuseLink,
+			Parse: func(data []byte) (*Credentials, string) {
 				credentials, flaw := decodeCredentials(data)
 				return &credentials, flaw
 			},
-			now: v.now,
+			Now: v.now,
 		}
 		v.files[key] = w
 	}
@@ -55,28 +57,34 @@ func (v *loginFiles) file(key string) *watched[*Credentials] {
 }
 
 // open opens the folder of the credential files.
-func (v *loginFiles) open() (*folder, error) {
-	root, err := openFolder(v.root, v.step)
+func (v *loginFiles) open() (*privatedir.Folder, error) {
+	root, err := privatedir.Open(v.root, v.step)
 	if err != nil {
 		return nil, err
 	}
-	defer root.close()
-	return root.open(lockport.Logins)
+	defer root.Close()
+	return root.Open(lockport.Logins)
 }
 
 // openToChange does what open does, and sweeps both folders.
-func (v *loginFiles) openToChange(open func(root *folder, name string) (*folder, error)) (*folder, error) {
-	root, err := openFolder(v.root, v.step)
+func (v *loginFiles) openToChange(open func(root *privatedir.Folder, name string) (*privatedir.Folder, error)) (*privatedir.Folder, error) {
+	root, err := privatedir.Open(v.root, v.step)
 	if err != nil {
 		return nil, err
 	}
-	defer root.close()
-	root.sweep()
+	defer root.Close()
+	root.Sweep(isTarget)
 	logins, err := open(root, lockport.Logins)
 	if err == nil {
-		logins.sweep()
+		logins.Sweep(isTarget)
 	}
 	return logins, err
+}
+
+// isTarget reports whether a file of this name is one of a registry.
+func isTarget(name string) bool {
+	key, _ := strings.CutSuffix(name, ".json")
+	return name == lockport.Book || name == loginFile(key) && identifier.ConnectionKey(key)
 }
 
 func (v *loginFiles) read(connection *Connection) (*Credentials, error) {
@@ -84,8 +92,8 @@ func (v *loginFiles) read(connection *Connection) (*Credentials, error) {
 		return nil, fail(noConsent)
 	}
 	file := v.file(connection.Key)
-	credentials, err := file.get()
-	if err := ofConnection(connection, file.path, credentials, err); err != nil {
+	credentials, err := file.Get()
+	if err := ofConnection(connection, file.Path(), credentials, err); err != nil {
 		return nil, err
 	}
 	return credentials, nil
@@ -98,7 +106,7 @@ func ofConnection(connection *Connection, path string, credentials *Credentials,
 	case errors.Is(err, fs.ErrNotExist):
 		return ErrNotLoggedIn
 	case err != nil:
-		return err
+		return translated(err)
 	case !connection.owns(credentials):
 		return damaged(path + " holds the login of another Hub, client app or workspace")
 	}
@@ -113,36 +121,36 @@ func (v *loginFiles) write(connection *Connection, credentials Credentials) erro
 	if err != nil {
 		return err
 	}
-	logins, err := v.openToChange((*folder).make)
+	logins, err := v.openToChange((*privatedir.Folder).Make)
 	if err != nil {
-		return missing(err, v.root)
+		return missing(translated(err), v.root)
 	}
-	defer logins.close()
-	d, err := logins.draft(loginFile(connection.Key))
+	defer logins.Close()
+	d, err := logins.Draft(loginFile(connection.Key))
 	if err != nil {
-		return err
+		return translated(err)
 	}
-	defer d.discard()
-	if err := d.fill(data); err != nil {
-		return err
+	defer d.Discard()
+	if err := d.Fill(data); err != nil {
+		return translated(err)
 	}
 	v.saving.Lock()
 	defer v.saving.Unlock()
-	return d.replace()
+	return translated(d.Replace())
 }
 
 func (v *loginFiles) erase(key string) error {
-	logins, err := v.openToChange((*folder).open)
+	logins, err := v.openToChange((*privatedir.Folder).Open)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return err
+		return translated(err)
 	}
-	defer logins.close()
+	defer logins.Close()
 	v.saving.Lock()
 	defer v.saving.Unlock()
-	return logins.erase(loginFile(key))
+	return translated(logins.Erase(loginFile(key)))
 }
 
 func (v *loginFiles) begin(connection *Connection) (*Credentials, rotation, error) {
@@ -152,7 +160,7 @@ func (v *loginFiles) begin(connection *Connection) (*Credentials, rotation, erro
 	r := &fileRotation{vault: v, file: v.file(connection.Key), connection: connection}
 	if err := r.begin(); err != nil {
 		r.end()
-		return nil, nil, err
+		return nil, nil, translated(err)
 	}
 	return r.before, r, nil
 }
@@ -161,44 +169,44 @@ func (v *loginFiles) begin(connection *Connection) (*Credentials, rotation, erro
 // that it may have to hold.
 type fileRotation struct {
 	vault      *loginFiles
-	file       *watched[*Credentials]
+	file       *privatedir.Watched[*Credentials]
 	connection *Connection
 
 	before *Credentials
-	logins *folder
-	draft  *draft
+	logins *privatedir.Folder
+	draft  *privatedir.Draft
 	// spare is a descriptor kept back: comparing must not fail for want of one
 	// when the old refresh token is used up.
-	spare *folder
+	spare *privatedir.Folder
 }
 
 func (r *fileRotation) begin() (err error) {
-	r.logins, err = r.vault.openToChange((*folder).open)
+	r.logins, err = r.vault.openToChange((*privatedir.Folder).Open)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNotLoggedIn
 	}
 	if err != nil {
 		return err
 	}
-	now, err := r.file.read(r.logins)
+	now, err := r.file.Read(r.logins)
 	if err == nil {
-		r.before = now.value
+		r.before = now.Value
 	}
-	if err := ofConnection(r.connection, r.file.path, r.before, err); err != nil {
+	if err := ofConnection(r.connection, r.file.Path(), r.before, err); err != nil {
 		return err
 	}
-	if err := r.logins.canReplace(loginFile(r.connection.Key)); err != nil {
+	if err := r.logins.CanReplace(loginFile(r.connection.Key)); err != nil {
 		return err
 	}
 	data, err := EncodeCredentials(*r.before)
 	if err != nil {
 		return err
 	}
-	if r.draft, err = r.logins.draft(loginFile(r.connection.Key)); err != nil {
+	if r.draft, err = r.logins.Draft(loginFile(r.connection.Key)); err != nil {
 		return err
 	}
 	// Only the two tokens can get longer, and all of a token may be escaped.
-	if err := r.draft.reserve(int64(len(data) + 2*2*identifier.MaxToken)); err != nil {
+	if err := r.draft.Reserve(int64(len(data) + 2*2*identifier.MaxToken)); err != nil {
 		return err
 	}
 	r.spare, err = r.vault.open()
@@ -210,36 +218,36 @@ func (r *fileRotation) save(after Credentials) error {
 	if err != nil {
 		return err
 	}
-	if err := r.draft.fill(data); err != nil {
-		return err
+	if err := r.draft.Fill(data); err != nil {
+		return translated(err)
 	}
 	r.vault.saving.Lock()
 	defer r.vault.saving.Unlock()
-	r.spare.close()
+	r.spare.Close()
 	r.spare = nil
-	if r.logins.replaced(refuseLink) {
+	if r.logins.Replaced(privatedir.RefuseLink) {
 		return ErrChanged
 	}
-	now, err := r.file.read(r.logins)
+	now, err := r.file.Read(r.logins)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return ErrChanged
 	case err != nil:
-		return err
-	case !now.value.Equal(*r.before):
+		return translated(err)
+	case !now.Value.Equal(*r.before):
 		return ErrChanged
 	}
-	return r.draft.replaceIf(now.file)
+	return translated(r.draft.ReplaceIf(now.File))
 }
 
 func (r *fileRotation) end() {
 	if r.spare != nil {
-		r.spare.close()
+		r.spare.Close()
 	}
 	if r.draft != nil {
-		r.draft.discard()
+		r.draft.Discard()
 	}
 	if r.logins != nil {
-		r.logins.close()
+		r.logins.Close()
 	}
 }

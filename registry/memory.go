@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
 )
 
 // Memory is a registry that lives as long as its process: for tests, and for
@@ -24,7 +26,7 @@ type Memory struct {
 	book   book
 	logins map[string]Credentials
 
-	updates keyLocks
+	updates namedlock.Local
 }
 
 var _ Store = (*Memory)(nil)
@@ -180,7 +182,7 @@ func (m *Memory) UpdateCredentials(ctx context.Context, key string, update func(
 	if update == nil {
 		return invalid("the update must not be nil")
 	}
-	unlock, ok := m.updates.lock(ctx, key)
+	unlock, ok := m.updates.Lock(ctx, key)
 	if !ok {
 		return ended(ctx, "waiting for another update of "+key, ErrLocked)
 	}

@@ -1,5 +1,7 @@
 package registry
 
+import "runtime"
+
 // A vault keeps the logins of a folder's connections. Today that is a file for
 // each; a keyring of the system would be another.
 //
@@ -18,6 +20,17 @@ type vault interface {
 	// what can be made ready of saving another login in its place. After it,
 	// end must be called.
 	begin(*Connection) (*Credentials, rotation, error)
+}
+
+// newVault gives the vault of this system.
+func newVault(d *Dir, settings dirSettings) (vault, error) {
+	switch runtime.GOOS {
+	case "linux", "freebsd", "netbsd", "openbsd", "dragonfly":
+		return &loginFiles{root: d.path, consent: settings.consent, now: d.clock, step: d.before}, nil
+	case "darwin":
+		return sealed{keychain}, nil
+	}
+	return nil, fail(dpapi)
 }
 
 // A rotation is a save that was made ready.

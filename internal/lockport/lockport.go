@@ -1,11 +1,11 @@
-// Package lockport knows the locks of a registry folder by name and by port
-// (contract, section 5). Who listens on the port of a lock on 127.0.0.1 has it.
+// Package lockport knows what is in a registry folder by name, and its locks by
+// name and by port (contract, section 5).
 package lockport
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"path/filepath"
+
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
 )
 
 // The names of what is in a folder.
@@ -20,12 +20,6 @@ func Registry(folder string) string { return "registry:" + filepath.Join(folder,
 
 // Login gives the name of the lock for every refresh of the login of a key.
 func Login(folder, key string) string { return "file:" + filepath.Join(folder, Logins, key+".json") }
-
-// Of gives the port of a lock.
-func Of(name string) int {
-	sum := sha256.Sum256([]byte(name))
-	return 10000 + int(binary.BigEndian.Uint32(sum[:4])%30000)
-}
 
 // firstEphemeral is the first port that a system gives to connections of its
 // own accord; lower ones it gives to nobody.
@@ -45,9 +39,9 @@ func Quiet(base, folder string, keys ...string) (path string) {
 // IsQuiet reports, for a test, whether the folder at path is one that [Quiet]
 // gives.
 func IsQuiet(path string, keys ...string) bool {
-	ports := map[int]bool{Of(Registry(path)): true}
+	ports := map[int]bool{namedlock.Port(Registry(path)): true}
 	for _, key := range keys {
-		ports[Of(Login(path, key))] = true
+		ports[namedlock.Port(Login(path, key))] = true
 	}
 	for port := range ports {
 		if port >= firstEphemeral {

@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
 )
 
-func TestOf(t *testing.T) {
+func TestNamesAndPorts(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../testdata/registry.json")
 	if err != nil {
@@ -27,7 +28,7 @@ func TestOf(t *testing.T) {
 	const folder = "/home/agent/.config/bailinghub"
 	named := map[string]bool{lockport.Registry(folder): true, lockport.Login(folder, "conn_"+strings.Repeat("0", 32)): true}
 	for _, vector := range vectors.LockPorts {
-		if got := lockport.Of(vector.Key); got != vector.Port {
+		if got := namedlock.Port(vector.Key); got != vector.Port {
 			t.Errorf("the port of %s is %d, want %d", vector.Key, got, vector.Port)
 		}
 		if !named[vector.Key] {
@@ -41,7 +42,7 @@ func TestQuiet(t *testing.T) {
 	path := lockport.Quiet("/base", "folder", "conn_a", "conn_b")
 	ports := map[int]bool{}
 	for _, name := range []string{lockport.Registry(path), lockport.Login(path, "conn_a"), lockport.Login(path, "conn_b")} {
-		ports[lockport.Of(name)] = true
+		ports[namedlock.Port(name)] = true
 	}
 	if !strings.HasPrefix(path, "/base") || !strings.HasSuffix(path, "/folder") || len(ports) != 3 {
 		t.Errorf("path %s with the ports %v", path, ports)

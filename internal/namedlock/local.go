@@ -1,18 +1,19 @@
-package registry
+package namedlock
 
 import (
 	"context"
 	"sync"
 )
 
-// keyLocks are locks with names, made when first asked for. Who waits longest
-// is next. The zero value is ready.
-type keyLocks struct {
+// Local are locks with names within a process, made when first asked for. Who
+// waits longest is next. The zero value is ready. Local is safe for concurrent
+// use and must not be copied.
+type Local struct {
 	mu    sync.Mutex
-	locks map[string]*keyLock
+	locks map[string]*localLock
 }
 
-type keyLock struct {
+type localLock struct {
 	// held has room for one: to send is to lock. Blocked senders come through
 	// in their order.
 	held chan struct{}
@@ -20,15 +21,15 @@ type keyLock struct {
 	users int
 }
 
-// lock waits for the lock of name until ctx ends; ok is false then, and there
+// Lock waits for the lock of name until ctx ends; ok is false then, and there
 // is nothing to unlock.
-func (l *keyLocks) lock(ctx context.Context, name string) (unlock func(), ok bool) {
+func (l *Local) Lock(ctx context.Context, name string) (unlock func(), ok bool) {
 	l.mu.Lock()
 	lock := l.locks[name]
 	if lock == nil {
-		lock = &keyLock{held: make(chan struct{}, 1)}
+		lock = &localLock{held: make(chan struct{}, 1)}
 		if l.locks == nil {
-			l.locks = map[string]*keyLock{}
+			l.locks = map[string]*localLock{}
 		}
 		l.locks[name] = lock
 	}

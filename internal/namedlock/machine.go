@@ -1,24 +1,28 @@
-package registry
+package namedlock
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/internal/lockport"
+	"github.com/bailinghub/bailinghub-go/internal/fault"
 )
 
+// ErrHeld: others kept the lock until the wait for it ended.
+var ErrHeld = errors.New("others kept the lock")
+
 const (
-	// lockLimit is how long a lock between processes is waited for, and
-	// lockPoll how often it is tried (contract, section 5).
-	lockLimit = 20 * time.Second
-	lockPoll  = 50 * time.Millisecond
+	// Limit is how long a lock of a [Machine] is waited for, and lockPoll how
+	// often it is tried (contract, section 5).
+	Limit    = 20 * time.Second
+	lockPoll = 50 * time.Millisecond
 	// lockTenure is how long this process may pass a lock on among its own
 	// before it leaves the port free for lockPause, in which every process that
 	// polls gets its chance.
@@ -26,23 +30,36 @@ const (
 	lockPause  = 2 * lockPoll
 )
 
-// portLocks are locks with names between all processes of a machine, those of
-// the other SDK too: who listens on the port of a name has its lock. The system
-// frees it when the process ends, however it ends.
+// Machine are locks with names between all processes of a machine: who listens
+// on the port of a name has its lock. The system frees it when the process ends,
+// however it ends.
 //
 // Within the process, waiting is by name and in order, and one goroutine at a
 // time polls a port. Two names of one port do not wait for each other here: the
-// process has the port for both. So a change of the registry inside an update
-// cannot wait for that very update. The zero value is ready.
-type portLocks struct {
-	// listen takes the port; nil for a TCP listener on 127.0.0.1.
-	listen func(port int) (io.Closer, error)
+// process has the port for both. So a change of a registry inside an update of
+// one of its logins cannot wait for that very update. The zero value is ready.
+// Machine is safe for concurrent use and must not be copied.
+type Machine struct {
+	// Listen takes a port; nil for a TCP listener on 127.0.0.1. It is for
+	// tests, and set before the first lock.
+	Listen func(port int) (io.Closer, error)
 
-	names keyLocks // who holds a name, or waits for its port
-	turns keyLocks // who polls a port
+	names Local // who holds a name, or waits for its port
+	turns Local // who polls a port
 
 	mu    sync.Mutex
 	ports map[int]*lockPort // those that were ever asked for
+}
+
+// Port gives the port of a name.
+func Port(name string) int {
+	sum := sha256.Sum256([]byte(name))
+	return 10000 + int(binary.BigEndian.Uint32(sum[:4])%30000)
+}
+
+// Describe names a lock as messages do, with its port.
+func Describe(name string) string {
+	return fmt.Sprintf("the lock %s, port %d of 127.0.0.1", name, Port(name))
 }
 
 type lockPort struct {
@@ -55,20 +72,22 @@ type lockPort struct {
 	since, freed time.Time
 }
 
-// lock waits for the lock of name, at most lockLimit and until ctx ends. After
-// an error there is nothing to unlock.
-func (l *portLocks) lock(ctx context.Context, name string) (unlock func(), err error) {
-	limited, cancel := context.WithTimeout(ctx, lockLimit)
+// Lock waits for the lock of name, at most [Limit] and until ctx ends. After an
+// error there is nothing to unlock. The error matches [ErrHeld] and names lock
+// and port where others kept the lock, and matches the error of ctx where that
+// has ended.
+func (l *Machine) Lock(ctx context.Context, name string) (unlock func(), err error) {
+	limited, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()
-	port := lockport.Of(name)
+	port := Port(name)
 	gaveUp := func() error {
-		if err := ended(ctx, "waiting for "+described(name), ErrLocked); err != nil {
+		if err := fault.Ended(ctx, "waiting for "+Describe(name), ErrHeld); err != nil {
 			return err
 		}
-		return fail(fmt.Sprintf("the lock %s was not free within %v: port %d of 127.0.0.1 stayed taken, by a process that uses this registry or by another program", name, lockLimit, port), ErrLocked)
+		return fault.New(fmt.Sprintf("the lock %s was not free within %v: port %d of 127.0.0.1 stayed taken, by a process that wants the same lock or by another program", name, Limit, port), ErrHeld)
 	}
 
-	leave, ok := l.names.lock(limited, name)
+	leave, ok := l.names.Lock(limited, name)
 	if !ok {
 		return nil, gaveUp()
 	}
@@ -80,19 +99,14 @@ func (l *portLocks) lock(ctx context.Context, name string) (unlock func(), err e
 		return nil, gaveUp()
 	default:
 		leave()
-		return nil, systemError("taking "+described(name), err)
+		return nil, fault.System("taking "+Describe(name), err)
 	}
-}
-
-// described names a lock as messages do.
-func described(name string) string {
-	return fmt.Sprintf("the lock %s, port %d of 127.0.0.1", name, lockport.Of(name))
 }
 
 // take gets the port for one more name. Its error is that of ctx, or of the
 // listener.
-func (l *portLocks) take(ctx context.Context, number int) error {
-	pass, ok := l.turns.lock(ctx, strconv.Itoa(number))
+func (l *Machine) take(ctx context.Context, number int) error {
+	pass, ok := l.turns.Lock(ctx, strconv.Itoa(number))
 	if !ok {
 		return ctx.Err()
 	}
@@ -115,7 +129,7 @@ func (l *portLocks) take(ctx context.Context, number int) error {
 	freed, since := port.freed, port.since
 	l.mu.Unlock()
 
-	listen := l.listen
+	listen := l.Listen
 	if listen == nil {
 		listen = listenOn
 	}
@@ -139,7 +153,7 @@ func (l *portLocks) take(ctx context.Context, number int) error {
 			}
 			return nil
 		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
+		if !inUse(err) {
 			return err
 		}
 	}
@@ -154,7 +168,7 @@ func pause(since, freed, now time.Time) time.Duration {
 	return 0
 }
 
-func (l *portLocks) release(number int) {
+func (l *Machine) release(number int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	port := l.ports[number]

@@ -1,4 +1,6 @@
-package registry
+//go:build !privatedir_root
+
+package privatedir
 
 import (
 	"bytes"
@@ -9,33 +11,38 @@ import (
 )
 
 // allocate gives a file room on the disk, where the file system can.
-func allocate(fd int, size int64) error {
-	_, err := again(func() (int, error) { return 0, unix.Fallocate(fd, 0, 0, size) })
+func (h fileHandle) allocate(size int64) error {
+	_, err := again(func() (int, error) { return 0, unix.Fallocate(h.fd, 0, 0, size) })
+	return err
+}
+
+// sync puts a file on the disk.
+func (h fileHandle) sync() error {
+	_, err := again(func() (int, error) { return 0, unix.Fsync(h.fd) })
 	return err
 }
 
 // exchange lets two names in a folder change places, where the file system can.
-func exchange(folder int, one, other string) error {
-	return unix.Renameat2(folder, one, folder, other, unix.RENAME_EXCHANGE)
+func (h folderHandle) exchange(one, other string) error {
+	return unix.Renameat2(h.fd, one, h.fd, other, unix.RENAME_EXCHANGE)
 }
 
-// fixed says what keeps a file in an open folder from being replaced. A file
-// that is mounted by itself can be of the same device as its folder, so only
-// the system knows.
-func fixed(folder int, name string) fixture {
+// fixed says what keeps a file from being replaced. A file that is mounted by
+// itself can be of the same device as its folder, so only the system knows.
+func (h folderHandle) fixed(name string) fixture {
 	const marks = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
-	file, err := attributes(folder, name)
+	file, err := h.attributes(name)
 	if err != nil {
 		return movable
 	}
-	around, err := attributes(folder, "")
+	around, err := h.attributes("")
 	if err != nil {
 		return movable
 	}
 	switch {
-	case file.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 && otherMount(folder, name):
-		return mounted
 	case file.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
+		return mounted
+	case file.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 && h.otherMount(name):
 		return mounted
 	case (file.Attributes|around.Attributes)&marks != 0:
 		return immutable
@@ -43,26 +50,26 @@ func fixed(folder int, name string) fixture {
 	return movable
 }
 
-// attributes looks at a file in an open folder; "" is the folder itself.
-func attributes(folder int, name string) (unix.Statx_t, error) {
+// attributes looks at a file in the folder; "" is the folder itself.
+func (h folderHandle) attributes(name string) (unix.Statx_t, error) {
 	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	if name == "" {
 		flags |= unix.AT_EMPTY_PATH
 	}
 	var st unix.Statx_t
-	err := unix.Statx(folder, name, flags, unix.STATX_BASIC_STATS, &st)
+	err := unix.Statx(h.fd, name, flags, unix.STATX_BASIC_STATS, &st)
 	return st, err
 }
 
 // otherMount reports whether a file is of another mount than its folder, for
 // kernels before 5.8, which do not tell the root of a mount.
-func otherMount(folder int, name string) bool {
-	fd, err := unix.Openat(folder, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (h folderHandle) otherMount(name string) bool {
+	fd, err := unix.Openat(h.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	file, around := mountOf(fd), mountOf(folder)
+	file, around := mountOf(fd), mountOf(h.fd)
 	return file != "" && around != "" && file != around
 }
 

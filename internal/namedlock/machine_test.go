@@ -1,4 +1,4 @@
-package registry_test
+package namedlock_test
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,54 +13,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bailinghub/bailinghub-go/internal/fault"
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
-	"github.com/bailinghub/bailinghub-go/registry"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
+	"github.com/bailinghub/bailinghub-go/internal/namedlock/locktest"
 )
 
-// ports are those of a machine that a test makes up. They wait for nothing, so
-// that they can be used in a bubble.
-type ports struct {
-	mu    sync.Mutex
-	taken map[int]bool
-	tries int
-	// fault is what listening fails with; nil for nothing.
-	fault error
+// newMachine gives the locks of one process.
+func newMachine(listen func(port int) (io.Closer, error)) *namedlock.Machine {
+	return &namedlock.Machine{Listen: listen}
 }
-
-func (p *ports) listen(port int) (io.Closer, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.tries++
-	fault := p.fault
-	if p.taken[port] {
-		fault = syscall.EADDRINUSE
-	}
-	if fault != nil {
-		return nil, &net.OpError{Op: "listen", Net: "tcp4", Err: os.NewSyscallError("bind", fault)}
-	}
-	if p.taken == nil {
-		p.taken = map[int]bool{}
-	}
-	p.taken[port] = true
-	return closer(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.taken, port)
-	}), nil
-}
-
-func (p *ports) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.tries
-}
-
-type closer func()
-
-func (c closer) Close() error { c(); return nil }
 
 // hold takes the lock of a name and fails the test where it cannot.
-func hold(t *testing.T, locks *registry.PortLocks, name string) (unlock func()) {
+func hold(t *testing.T, locks *namedlock.Machine, name string) (unlock func()) {
 	t.Helper()
 	unlock, err := locks.Lock(t.Context(), name)
 	if err != nil {
@@ -75,19 +39,19 @@ func collision() (one, other string) {
 	seen := map[int]string{}
 	for i := 0; ; i++ {
 		name := fmt.Sprint("file:/registry/", i)
-		if before, found := seen[lockport.Of(name)]; found {
+		if before, found := seen[namedlock.Port(name)]; found {
 			return before, name
 		}
-		seen[lockport.Of(name)] = name
+		seen[namedlock.Port(name)] = name
 	}
 }
 
 // The lock is the port itself, for whoever looks at it from outside.
 func TestLockTakesItsPort(t *testing.T) {
 	t.Parallel()
-	locks := registry.NewPortLocks(nil)
+	locks := new(namedlock.Machine)
 	name := lockport.Registry(lockport.Quiet(t.TempDir(), "registry"))
-	address := fmt.Sprint("127.0.0.1:", lockport.Of(name))
+	address := fmt.Sprint("127.0.0.1:", namedlock.Port(name))
 	unlock := hold(t, locks, name)
 	if foreign, err := net.Listen("tcp", address); !errors.Is(err, syscall.EADDRINUSE) {
 		_ = foreign.Close()
@@ -112,7 +76,7 @@ func TestLockTakesItsPort(t *testing.T) {
 func TestLockGivesUp(t *testing.T) {
 	t.Parallel()
 	const name = "file:/registry/a"
-	where := []string{name, fmt.Sprintf("port %d of 127.0.0.1", lockport.Of(name))}
+	where := []string{name, fmt.Sprintf("port %d of 127.0.0.1", namedlock.Port(name))}
 	for _, test := range []struct {
 		how     string
 		context func(context.Context) (context.Context, context.CancelFunc)
@@ -134,14 +98,14 @@ func TestLockGivesUp(t *testing.T) {
 			t.Run(test.how+" "+waits, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					var machine ports
-					here, there := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+					var machine locktest.Ports
+					here, there := newMachine(machine.Listen), newMachine(machine.Listen)
 					holder := there
 					if waits == "for this process" {
 						holder = here
 					}
 					unlock := hold(t, holder, name)
-					before, start := machine.count(), time.Now()
+					before, start := machine.Tries(), time.Now()
 					ctx, cancel := test.context(t.Context())
 					defer cancel()
 					_, err := here.Lock(ctx, name)
@@ -153,14 +117,14 @@ func TestLockGivesUp(t *testing.T) {
 						wants += int(test.after / (50 * time.Millisecond))
 					}
 					// At the end the timer and the limit are due at once.
-					if tries := machine.count(); tries < wants || tries > wants+1 {
+					if tries := machine.Tries(); tries < wants || tries > wants+1 {
 						t.Errorf("the port was tried %d times, want %d", tries-before, wants-before)
 					}
-					if _, safe := errors.AsType[*registry.Error](err); !safe || test.matches != nil && !errors.Is(err, test.matches) {
-						t.Errorf("error %v, want a *registry.Error that matches %v", err, test.matches)
+					if _, safe := errors.AsType[*fault.Error](err); !safe || test.matches != nil && !errors.Is(err, test.matches) {
+						t.Errorf("error %v, want a *fault.Error that matches %v", err, test.matches)
 					}
-					if !errors.Is(err, registry.ErrLocked) {
-						t.Errorf("error %v, want one that matches ErrLocked", err)
+					if !errors.Is(err, namedlock.ErrHeld) {
+						t.Errorf("error %v, want one that matches ErrHeld", err)
 					}
 					if test.matches == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 						t.Errorf("error %v matches that of a context, which has not ended", err)
@@ -180,16 +144,16 @@ func TestLockGivesUp(t *testing.T) {
 
 func TestLockDoesNotBeginWithAnEndedContext(t *testing.T) {
 	t.Parallel()
-	var machine ports
+	var machine locktest.Ports
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	locks := registry.NewPortLocks(machine.listen)
+	locks := newMachine(machine.Listen)
 	for range 100 {
 		if _, err := locks.Lock(ctx, "file:a"); !errors.Is(err, context.Canceled) {
 			t.Fatalf("Lock: %v, want that the context was cancelled", err)
 		}
 	}
-	if machine.count() != 0 {
+	if machine.Tries() != 0 {
 		t.Error("the port was tried")
 	}
 }
@@ -198,17 +162,17 @@ func TestLockDoesNotBeginWithAnEndedContext(t *testing.T) {
 func TestLockReturnsOtherErrorsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []syscall.Errno{syscall.EMFILE, syscall.EACCES, syscall.EADDRNOTAVAIL} {
-		machine := ports{fault: fault}
-		locks := registry.NewPortLocks(machine.listen)
+		machine := locktest.Ports{Fault: fault}
+		locks := newMachine(machine.Listen)
 		_, err := locks.Lock(t.Context(), "file:/registry/a")
-		if !errors.Is(err, fault) || machine.count() != 1 {
-			t.Errorf("Lock: %v after %d tries, want %v after one", err, machine.count(), fault)
+		if !errors.Is(err, fault) || machine.Tries() != 1 {
+			t.Errorf("Lock: %v after %d tries, want %v after one", err, machine.Tries(), fault)
 		}
-		want := fmt.Sprintf("registry: taking the lock file:/registry/a, port %d of 127.0.0.1: %v", lockport.Of("file:/registry/a"), fault)
+		want := fmt.Sprintf("taking the lock file:/registry/a, port %d of 127.0.0.1: %v", namedlock.Port("file:/registry/a"), fault)
 		if err.Error() != want {
 			t.Errorf("error %q, want %q", err, want)
 		}
-		machine.fault = nil
+		machine.Fault = nil
 		hold(t, locks, "file:/registry/a")()
 	}
 }
@@ -219,10 +183,10 @@ func TestLockIsFairAndCheap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const name, waiters = "registry:/registry", 1000
-		var machine ports
-		here, there := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+		var machine locktest.Ports
+		here, there := newMachine(machine.Listen), newMachine(machine.Listen)
 		unlock := hold(t, there, name)
-		before := machine.count()
+		before := machine.Tries()
 		var order []int
 		var group sync.WaitGroup
 		for i := range waiters {
@@ -238,7 +202,7 @@ func TestLockIsFairAndCheap(t *testing.T) {
 			synctest.Wait()
 		}
 		<-time.After(10*time.Second - time.Millisecond)
-		if tries := machine.count() - before; tries != 200 {
+		if tries := machine.Tries() - before; tries != 200 {
 			t.Errorf("%d that wait 10 s tried the port %d times, want 200", waiters, tries)
 		}
 		unlock()
@@ -259,8 +223,8 @@ func TestLockIsNotKeptFromOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const name = "registry:/registry"
-		var machine ports
-		busy, other := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+		var machine locktest.Ports
+		busy, other := newMachine(machine.Listen), newMachine(machine.Listen)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for range 8 {
@@ -294,8 +258,8 @@ func TestTwoLocksOfOnePort(t *testing.T) {
 	t.Parallel()
 	one, other := collision()
 	synctest.Test(t, func(t *testing.T) {
-		var machine ports
-		here, there := registry.NewPortLocks(machine.listen), registry.NewPortLocks(machine.listen)
+		var machine locktest.Ports
+		here, there := newMachine(machine.Listen), newMachine(machine.Listen)
 		unlockOne := hold(t, here, one)
 		unlockOther := hold(t, here, other)
 		for _, unlock := range []func(){unlockOne, unlockOther} {
@@ -308,7 +272,7 @@ func TestTwoLocksOfOnePort(t *testing.T) {
 			unlock()
 		}
 		unlock := hold(t, there, other)
-		before := machine.count()
+		before := machine.Tries()
 		var group sync.WaitGroup
 		for _, name := range []string{one, other, one, other} {
 			group.Go(func() {
@@ -321,7 +285,7 @@ func TestTwoLocksOfOnePort(t *testing.T) {
 		}
 		<-time.After(10*time.Second - time.Millisecond)
 		// This process had the port for long, and leaves it alone at first.
-		if tries := machine.count() - before; tries < 195 || tries > 200 {
+		if tries := machine.Tries() - before; tries < 195 || tries > 200 {
 			t.Errorf("two names that wait 10 s for one port tried it %d times, want 200", tries)
 		}
 		unlock()

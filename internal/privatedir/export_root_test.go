@@ -1,0 +1,6 @@
+//go:build privatedir_root
+
+package privatedir
+
+// ByRoot tells that folders are kept by means of package os alone.
+const ByRoot = true

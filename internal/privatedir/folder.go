@@ -1,0 +1,306 @@
+package privatedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/bailinghub/bailinghub-go/internal/fault"
+)
+
+// readTries bounds how often a file is read that changes meanwhile.
+const readTries = 5
+
+// A Folder is an open folder that belongs to the user alone. [Open] and [Make]
+// give one; [Folder.Close] gives it back. It is safe for concurrent use.
+type Folder struct {
+	handle folderHandle
+	path   string
+	stamp  Stamp
+	step   Steps
+	shared bool // it need not be the user's alone; its files must
+}
+
+// Open opens the folder at path, to which a link may lead. The error matches
+// fs.ErrNotExist where there is none, and [ErrDamaged] where it is not a folder
+// of the user alone: of mode 0700, where the system has modes. Step may be nil.
+func Open(path string, step Steps) (*Folder, error) {
+	return newFolder(&Folder{path: path, step: step}, func() (Stamp, error) { return lookFolder(path, FollowLink) }, func() (folderHandle, error) {
+		return openFolder(path)
+	})
+}
+
+// OpenShared is Open for a folder of any owner and mode. Files in it are the
+// user's alone all the same; whoever may write into the folder can take them
+// away.
+func OpenShared(path string, step Steps) (*Folder, error) {
+	return newFolder(&Folder{path: path, step: step, shared: true}, func() (Stamp, error) { return lookFolder(path, FollowLink) }, func() (folderHandle, error) {
+		return openFolder(path)
+	})
+}
+
+// Make opens the folder at path and makes it, and those on the way to it, where
+// they are missing, for the user alone.
+func Make(path string, step Steps) (*Folder, error) {
+	f, err := Open(path, step)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := makePath(path, step); err != nil {
+		return nil, fault.System("making the folder "+path, err)
+	}
+	return Open(path, step)
+}
+
+func makePath(path string, step Steps) error {
+	parent := filepath.Dir(path)
+	if _, err := lookFolder(parent, FollowLink); errors.Is(err, fs.ErrNotExist) && parent != path {
+		if err := makePath(parent, step); err != nil {
+			return err
+		}
+	}
+	if err := step.before("make folder"); err != nil {
+		return err
+	}
+	return makeFolder(path)
+}
+
+// newFolder looks before it opens, so that it can say what is wrong with a
+// folder that it cannot open, and again afterwards, because only that counts.
+func newFolder(f *Folder, look func() (Stamp, error), open func() (folderHandle, error)) (*Folder, error) {
+	before, err := look()
+	if err != nil {
+		return nil, missingOr("looking at the folder "+f.path, err)
+	}
+	if err := f.check(before); err != nil {
+		return nil, err
+	}
+	if f.handle, err = open(); err != nil {
+		return nil, missingOr("opening the folder "+f.path, err)
+	}
+	if f.stamp, err = f.handle.stamp(); err != nil {
+		f.Close()
+		return nil, fault.System("looking at the folder "+f.path, err)
+	}
+	if err := f.check(f.stamp); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Folder) check(s Stamp) error {
+	if f.shared && s.folder() {
+		return nil
+	}
+	return privateFolder(s, f.path)
+}
+
+// Close gives the folder back.
+func (f *Folder) Close() { f.handle.close() }
+
+// Path is the path that the folder was opened by.
+func (f *Folder) Path() string { return f.path }
+
+// join gives the path of a name in f.
+func (f *Folder) join(name string) string { return filepath.Join(f.path, name) }
+
+// Open opens a folder in f, which must not be a link. Its errors are those of
+// the function Open.
+func (f *Folder) Open(name string) (*Folder, error) {
+	return newFolder(&Folder{path: f.join(name), step: f.step}, func() (Stamp, error) {
+		now, err := f.handle.look(name)
+		return now.ofFolder(), err
+	}, func() (folderHandle, error) { return f.handle.openFolder(name) })
+}
+
+// Make opens a folder in f and makes it where it is missing.
+func (f *Folder) Make(name string) (*Folder, error) {
+	sub, err := f.Open(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return sub, err
+	}
+	err = f.step.before("make folder")
+	if err == nil {
+		err = f.handle.makeFolder(name)
+	}
+	if err == nil {
+		err = f.sync()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fault.System("making the folder "+f.join(name), err)
+	}
+	return f.Open(name)
+}
+
+// Replaced reports whether another folder, or none, has the path of f now.
+func (f *Folder) Replaced(links Links) bool {
+	now, err := lookFolder(f.path, links)
+	return err != nil || now != f.stamp
+}
+
+// sync makes what happened in the folder last.
+func (f *Folder) sync() error {
+	err := f.step.before("sync folder")
+	if err == nil {
+		err = f.handle.sync()
+	}
+	if unsyncable(err) {
+		return nil // a file system whose folders need none
+	}
+	return err
+}
+
+// Look gives the stamp of what has a name in f, without following a link; the
+// zero Stamp where nothing has.
+func (f *Folder) Look(name string) (Stamp, error) {
+	now, err := f.handle.look(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Stamp{}, nil
+	}
+	if err != nil {
+		return Stamp{}, fault.System("looking at "+f.join(name), err)
+	}
+	return now, nil
+}
+
+// Read reads a file of the user's alone and gives its stamp. The error matches
+// fs.ErrNotExist where there is none, and [ErrDamaged] where it is anything
+// else, which is not even opened, or longer than limit bytes.
+func (f *Folder) Read(name string, limit int64) ([]byte, Stamp, error) {
+	path := f.join(name)
+	for range readTries {
+		seen, err := f.Look(name)
+		switch {
+		case err != nil:
+			return nil, Stamp{}, err
+		case seen == Stamp{}:
+			return nil, Stamp{}, fs.ErrNotExist
+		}
+		if err := privateFile(seen, path); err != nil {
+			return nil, Stamp{}, err
+		}
+		if seen.size > limit {
+			return nil, Stamp{}, damaged(fmt.Sprintf("%s is larger than %d KiB", path, limit>>10))
+		}
+		data, err := f.readSeen(name, path, seen)
+		if !errors.Is(err, errAgain) {
+			return data, seen, err
+		}
+	}
+	return nil, Stamp{}, damaged(path + " changed all the time while it was read")
+}
+
+// readSeen reads the file that was seen; errAgain means that it is another one
+// by now, or has changed meanwhile.
+func (f *Folder) readSeen(name, path string, seen Stamp) ([]byte, error) {
+	file, err := f.openSeen(name, path, false)
+	if err != nil {
+		return nil, err
+	}
+	defer file.close()
+	unchanged := func() error {
+		now, err := file.stampOf(path)
+		if err == nil && now != seen {
+			err = errAgain
+		}
+		return err
+	}
+	if err := unchanged(); err != nil {
+		return nil, err
+	}
+	data := make([]byte, seen.size)
+	for n := 0; n < len(data); {
+		got, err := file.readAt(data[n:], int64(n))
+		switch {
+		case err != nil:
+			return nil, fault.System("reading "+path, err)
+		case got == 0:
+			return nil, errAgain
+		}
+		n += got
+	}
+	return data, unchanged()
+}
+
+// openSeen opens a file that was there a moment ago; errAgain means that it is
+// not a file any more.
+func (f *Folder) openSeen(name, path string, write bool) (fileHandle, error) {
+	file, err := f.handle.openFile(name, write)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), isLink(err):
+		return file, errAgain
+	case err != nil:
+		return file, fault.System("opening "+path, err)
+	}
+	return file, nil
+}
+
+// stampOf gives the stamp of an open file.
+func (h fileHandle) stampOf(path string) (Stamp, error) {
+	now, err := h.stamp()
+	if err != nil {
+		return Stamp{}, fault.System("looking at "+path, err)
+	}
+	return now, nil
+}
+
+// Erase takes a file away; it is no error where there is none. What is no plain
+// file of the user's is left alone: [ErrDamaged].
+func (f *Folder) Erase(name string) error {
+	path := f.join(name)
+	now, err := f.Look(name)
+	if err != nil || now == (Stamp{}) {
+		return err
+	}
+	if err := replaceable(now, path); err != nil {
+		return err
+	}
+	err = f.step.before("erase")
+	if err == nil {
+		err = f.handle.erase(name)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return f.refused("deleting", name, err)
+	}
+	if err := f.sync(); err != nil {
+		return fault.System(path+" is deleted, but that may not outlast a power failure: syncing its folder", err, ErrNotSynced)
+	}
+	return nil
+}
+
+// refused is the error of a file that could not be replaced or deleted. Where
+// its attributes tell why, they are told.
+func (f *Folder) refused(doing, name string, err error) error {
+	if known := f.CanReplace(name); known != nil {
+		return known
+	}
+	return fault.System(doing+" "+f.join(name), err)
+}
+
+// CanReplace says why the system would let nobody replace or delete a file, as
+// far as the attributes of file and folder tell: everything but the last step of
+// replacing it would go well. No error means that nothing is known against it.
+func (f *Folder) CanReplace(name string) error {
+	path := f.join(name)
+	switch f.handle.fixed(name) {
+	case mounted:
+		return fault.New(path+" cannot be replaced, because it is mounted by itself: mount the whole folder "+f.path+", and not single files of it", errBusy)
+	case immutable:
+		return fault.New(path+" cannot be replaced, because it, or its folder, is marked as immutable or append-only: take the mark away (chattr -i -a)", errNotPermitted)
+	}
+	return nil
+}
+
+// What keeps a file from being replaced.
+type fixture int
+
+const (
+	movable   fixture = iota // nothing that is known
+	mounted                  // it is a mount point
+	immutable                // it, or its folder, is marked
+)

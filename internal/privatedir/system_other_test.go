@@ -1,0 +1,11 @@
+//go:build !linux || privatedir_root
+
+package privatedir_test
+
+import "errors"
+
+var errNotHere = errors.New("this is for Linux")
+
+func childWithSingleMounts([]string) error { return errNotHere }
+
+func childOnAFullDisk([]string) error { return errNotHere }

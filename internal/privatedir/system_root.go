@@ -1,0 +1,195 @@
+//go:build windows || privatedir_root
+
+package privatedir
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The same by means of package os alone, for Windows. With the build tag
+// privatedir_root its tests run on Linux too.
+
+// A folderHandle is an open folder, a fileHandle an open file.
+type (
+	folderHandle struct{ *os.Root }
+	fileHandle   struct{ *os.File }
+)
+
+func workingFolder() (string, error) { return os.Getwd() }
+
+// mine is up to the access list of the file, which is not looked at.
+func (s Stamp) mine() bool { return true }
+
+// A link was seen before anything is opened; what is there by then has another
+// stamp.
+func isLink(error) bool { return false }
+
+func unsyncable(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
+
+// kindOf gives the mode that a file of this kind has here: it has no owner and
+// no permissions to check.
+func kindOf(info fs.FileInfo) uint32 {
+	switch {
+	case info.Mode().IsRegular():
+		return kindRegular | fileMode
+	case info.IsDir():
+		return kindFolder | folderMode
+	}
+	return fileMode // a link, or something else
+}
+
+// lookFolder gives the stamp of a folder by its path; the error is that of the
+// system.
+func lookFolder(path string, links Links) (Stamp, error) {
+	look := os.Stat
+	if links == RefuseLink {
+		look = os.Lstat
+	}
+	info, err := look(path)
+	if err != nil {
+		return Stamp{}, err
+	}
+	if !info.IsDir() {
+		return Stamp{mode: kindOf(info)}, nil
+	}
+	h, err := openFolder(path)
+	if err != nil {
+		return Stamp{}, err
+	}
+	defer h.close()
+	return h.stamp()
+}
+
+// lookFile does what lookFolder does for a file, and follows no link.
+func lookFile(path string) (Stamp, error) {
+	h, err := openFolder(filepath.Dir(path))
+	if err != nil {
+		return Stamp{}, err
+	}
+	defer h.close()
+	return h.look(filepath.Base(path))
+}
+
+// ofFolder leaves out what changes with every file in the folder.
+func (s Stamp) ofFolder() Stamp {
+	s.size, s.modified, s.changed = 0, 0, 0
+	return s
+}
+
+func openFolder(path string) (folderHandle, error) {
+	root, err := os.OpenRoot(path)
+	return folderHandle{root}, err
+}
+
+// makeFolder makes a folder for the user alone, where nothing has its name.
+func makeFolder(path string) error {
+	if err := os.Mkdir(path, folderMode); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func (h folderHandle) close() { _ = h.Root.Close() }
+
+func (h folderHandle) stamp() (Stamp, error) {
+	s, err := h.look(".")
+	return s.ofFolder(), err
+}
+
+func (h folderHandle) sync() error { return errors.ErrUnsupported }
+
+// look gives the stamp of what has a name, without following a link.
+func (h folderHandle) look(name string) (Stamp, error) {
+	info, err := h.Lstat(name)
+	if err != nil {
+		return Stamp{}, err
+	}
+	if kind := kindOf(info); kind == fileMode {
+		return Stamp{mode: kind}, nil // which is not opened
+	}
+	file, err := h.Root.Open(name)
+	if err != nil {
+		return Stamp{}, err
+	}
+	defer func() { _ = file.Close() }()
+	return fileHandle{file}.stamp()
+}
+
+func (h folderHandle) openFolder(name string) (folderHandle, error) {
+	root, err := h.OpenRoot(name)
+	return folderHandle{root}, err
+}
+
+func (h folderHandle) makeFolder(name string) error { return h.Mkdir(name, folderMode) }
+
+// openFile opens a file. Where that follows a link, the stamp shows it.
+func (h folderHandle) openFile(name string, write bool) (fileHandle, error) {
+	flags := os.O_RDONLY
+	if write {
+		flags = os.O_RDWR
+	}
+	file, err := h.OpenFile(name, flags, 0)
+	return fileHandle{file}, err
+}
+
+// createFile makes a file, where nothing has its name.
+func (h folderHandle) createFile(name string) (fileHandle, error) {
+	file, err := h.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	return fileHandle{file}, err
+}
+
+func (h folderHandle) rename(from, to string) error { return h.Rename(from, to) }
+
+func (h folderHandle) exchange(string, string) error { return errors.ErrUnsupported }
+
+func (h folderHandle) erase(name string) error { return h.Remove(name) }
+
+func (h folderHandle) fixed(string) fixture { return movable }
+
+// names are those of all that is in the folder, as far as they can be read.
+func (h folderHandle) names() []string {
+	list, err := h.Root.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = list.Close() }()
+	names, _ := list.Readdirnames(-1)
+	return names
+}
+
+func (h fileHandle) close() { _ = h.File.Close() }
+
+// stamp is the identity of the file by the system, with its kind and times.
+func (h fileHandle) stamp() (Stamp, error) {
+	info, err := h.Stat()
+	if err != nil {
+		return Stamp{}, err
+	}
+	s, err := identity(h.File)
+	s.mode, s.size, s.modified = kindOf(info), info.Size(), info.ModTime().UnixNano()
+	return s, err
+}
+
+func (h fileHandle) unlinked() bool { return false }
+
+func (h fileHandle) makePrivate() error { return nil }
+
+func (h fileHandle) readAt(data []byte, at int64) (int, error) {
+	n, err := h.ReadAt(data, at)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+func (h fileHandle) writeAt(data []byte, at int64) (int, error) { return h.WriteAt(data, at) }
+
+func (h fileHandle) allocate(int64) error { return errors.ErrUnsupported }
+
+func (h fileHandle) cut(size int64) error { return h.Truncate(size) }
+
+func (h fileHandle) sync() error { return h.Sync() }

@@ -1,0 +1,104 @@
+package privatedir
+
+import (
+	"crypto/sha256"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Watched is a file that is read often and changes seldom. While its stamp and
+// that of its folder are what they were when it was read, it is not read again;
+// while its bytes are the same, it is not parsed again. Nothing of the bytes is
+// kept.
+//
+// The fields are set before the first call. A Watched is safe for concurrent use
+// and must not be copied.
+type Watched[T any] struct {
+	// Folder is the path of the folder, and Name the name of the file in it.
+	Folder, Name string
+	// Limit is the greatest size of the file in bytes.
+	Limit int64
+	// Open opens the folder; Links says whether it follows a link to it.
+	Open  func() (*Folder, error)
+	Links Links
+	// Parse gives what the bytes say, or what is wrong with them: a flaw that is
+	// not "" goes on from the path of the file.
+	Parse func(data []byte) (value T, flaw string)
+	// Now is the clock that the age of a file is measured by.
+	Now func() time.Time
+
+	parsing sync.Mutex
+	last    atomic.Pointer[Reading[T]]
+}
+
+// Reading is what a file was when it was read.
+type Reading[T any] struct {
+	// Value is what it said. It is shared and must not be changed.
+	Value T
+	// File is its stamp.
+	File Stamp
+
+	folder Stamp
+	// settled: the file was old enough by then to show every later change.
+	settled bool
+	sum     [sha256.Size]byte
+}
+
+// Path is the path of the file.
+func (w *Watched[T]) Path() string { return filepath.Join(w.Folder, w.Name) }
+
+// Get gives what the file says now. The error matches fs.ErrNotExist where there
+// is no file or no folder, and [ErrDamaged] where it is not private or its
+// content has a flaw.
+func (w *Watched[T]) Get() (T, error) {
+	if last := w.last.Load(); last != nil && w.unchanged(last) {
+		return last.Value, nil
+	}
+	var none T
+	f, err := w.Open()
+	if err != nil {
+		return none, err
+	}
+	defer f.Close()
+	now, err := w.Read(f)
+	if err != nil {
+		return none, err
+	}
+	return now.Value, nil
+}
+
+func (w *Watched[T]) unchanged(last *Reading[T]) bool {
+	if !last.settled || last.File.young(w.Now()) {
+		return false
+	}
+	folder, err := lookFolder(w.Folder, w.Links)
+	if err != nil || folder != last.folder {
+		return false
+	}
+	file, err := lookFile(w.Path())
+	return err == nil && file == last.File
+}
+
+// Read reads the file in its folder, which is open, whatever was read before.
+func (w *Watched[T]) Read(f *Folder) (*Reading[T], error) {
+	start := w.Now()
+	data, file, err := f.Read(w.Name, w.Limit)
+	if err != nil {
+		return nil, err
+	}
+	now := &Reading[T]{folder: f.stamp, File: file, settled: !file.young(start), sum: sha256.Sum256(data)}
+	w.parsing.Lock()
+	defer w.parsing.Unlock()
+	if last := w.last.Load(); last != nil && last.sum == now.sum {
+		now.Value = last.Value
+	} else {
+		var flaw string
+		if now.Value, flaw = w.Parse(data); flaw != "" {
+			return nil, damaged(w.Path() + " " + flaw)
+		}
+	}
+	w.last.Store(now)
+	return now, nil
+}
