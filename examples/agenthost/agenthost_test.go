@@ -317,6 +317,25 @@ set the stock of the red mug: the Hub answered: nothing readable (502)
 	}
 }
 
+// Whatever a Hub answers, a terminal gets none of it as it is.
+func TestHostileWords(t *testing.T) {
+	t.Parallel()
+	for name, server := range exampletest.HostileHubs(t, hubtest.DefaultRoute) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.login = encoded(t, &hubtest.Server{Hub: s.Hub, URL: server.URL}, s.session)
+			for _, command := range []string{"send", "report"} {
+				_, stdout, stderr := s.call(t, command)
+				exampletest.CheckSafe(t, stdout+stderr)
+				if !strings.Contains(stdout, "MUG") && !strings.Contains(stdout, "mug") {
+					t.Errorf("%s told nothing:\n%s%s", command, stdout, stderr)
+				}
+			}
+		})
+	}
+}
+
 func TestAnswered(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -4,13 +4,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
 	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
@@ -33,11 +33,7 @@ func call(t *testing.T, env environment, args ...string) (status int, stdout, st
 	t.Helper()
 	var out, errs bytes.Buffer
 	status = run(t.Context(), args, env.get, &out, &errs)
-	for _, r := range out.String() + errs.String() {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			t.Errorf("the output has the character %U", r)
-		}
-	}
+	exampletest.CheckSafe(t, out.String()+errs.String())
 	if strings.Contains(out.String()+errs.String(), "canary") {
 		t.Error("the output has a token")
 	}
@@ -111,6 +107,37 @@ func TestList(t *testing.T) {
 	}
 	stdout = why.ReplaceAllString(strings.ReplaceAll(stdout, path, "DIR"), "  why       …")
 	exampletest.Golden(t, "list.txt", stdout)
+}
+
+// Whatever stands in the folder, a terminal gets none of it as it is.
+func TestHostileWords(t *testing.T) {
+	t.Parallel()
+	allowed := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1 // an alias with one of these makes the file a damaged one
+		}
+		return r
+	}, exampletest.HostileWords)
+	for alias, status := range map[string]int{exampletest.HostileWords: cli.Failed, allowed: cli.OK} {
+		path := newFolder(t)
+		book := filepath.Join(path, "agent-connections.json")
+		data, err := os.ReadFile(book)
+		must(t, err)
+		quoted, err := json.Marshal(alias)
+		must(t, err)
+		must(t, os.WriteFile(book, bytes.Replace(data, []byte(`"门店 B"`), quoted, 1), 0o600))
+		for _, login := range []string{exampletest.HostileWords, `{"access_token":` + string(quoted) + `,` + string(quoted) + `:1}`} {
+			files, err := filepath.Glob(filepath.Join(path, "agent-connections", "*.json"))
+			must(t, err)
+			for _, file := range files {
+				must(t, os.WriteFile(file, []byte(login), 0o600))
+			}
+			got, stdout, stderr := call(t, consenting, "--registry", path)
+			if got != status || status == cli.OK && (strings.Count(stdout, "hostile") != 1 || strings.Count(stdout, "damaged") < 3) {
+				t.Errorf("status %d\n%s%s", got, stdout, stderr)
+			}
+		}
+	}
 }
 
 func TestListWithoutConsent(t *testing.T) {

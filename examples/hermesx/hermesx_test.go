@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hermesx/hermestest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
@@ -30,19 +29,6 @@ func call(ctx context.Context, args ...string) (status int, stdout, stderr strin
 	return status, out.String(), errs.String()
 }
 
-// checkSafe checks that a terminal gets nothing to obey, and nobody a key.
-func checkSafe(t *testing.T, output string) {
-	t.Helper()
-	for _, r := range output {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			t.Errorf("the output has the character %U", r)
-		}
-	}
-	if strings.Contains(output, "synthetic-") {
-		t.Error("the output has a key")
-	}
-}
-
 // checkWidth checks that everything fits into a terminal and nothing is padded.
 func checkWidth(t *testing.T, output string, columns int) {
 	t.Helper()
@@ -59,7 +45,7 @@ func TestPlay(t *testing.T) {
 	if status != cli.OK || stderr != "" {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
-	checkSafe(t, stdout)
+	exampletest.CheckSafe(t, stdout)
 	checkWidth(t, stdout, screen.Plain)
 	exampletest.Golden(t, "play.txt", stdout)
 }
@@ -73,7 +59,7 @@ func TestPlayInATerminal(t *testing.T) {
 		if err := errors.Join(play(t.Context(), out), out.Flush()); err != nil {
 			t.Fatal(err)
 		}
-		checkSafe(t, stdout.String())
+		exampletest.CheckSafe(t, stdout.String())
 		checkWidth(t, stdout.String(), columns)
 		if columns == 40 {
 			exampletest.Golden(t, "play-40.txt", stdout.String())
@@ -123,7 +109,7 @@ func TestRunningServer(t *testing.T) {
 		if status != cli.OK || stderr != "" {
 			t.Errorf("%s: status %d, stderr %q", name, status, stderr)
 		}
-		checkSafe(t, stdout)
+		exampletest.CheckSafe(t, stdout)
 		checkWidth(t, stdout, screen.Plain)
 		for _, want := range test.has {
 			if !strings.Contains(stdout, want) {
@@ -144,6 +130,32 @@ func TestRunningServer(t *testing.T) {
 	}
 }
 
+// Whatever a server has stored, a terminal gets none of it as it is.
+func TestHostileWords(t *testing.T) {
+	server, ask := running(t)
+	words := exampletest.HostileWords
+	server.Store(hermestest.Receipt{
+		ID: words, SessionID: "s", UserID: words, ToolName: words, Input: words, Output: words, Status: words, IdempotencyID: words, TraceID: words,
+	})
+	server.Log(hermestest.AuditEntry{
+		SessionID: "s", UserID: words, Action: words, Detail: words, RequestID: "r", ErrorCode: words, SourceIP: words, UserAgent: words,
+	}, hermestest.AuditEntry{SessionID: words, RequestID: "other"})
+	for _, args := range [][]string{{"--session", "s", "--request", "r"}, {"--request", "other"}, {"--request", "missing"}} {
+		status, stdout, stderr := ask(args...)
+		exampletest.CheckSafe(t, stdout+stderr)
+		if status != cli.OK || strings.Contains(stdout, "hostile") != (args[1] != "missing") {
+			t.Errorf("%q: status %d\n%s%s", args, status, stdout, stderr)
+		}
+	}
+	for name, server := range exampletest.HostileHubs(t, "inventory") {
+		status, stdout, stderr := call(t.Context(), "--base-url", server.URL, "--key-env", keyVariable, "--timeout", "300ms", "--session", "s")
+		exampletest.CheckSafe(t, stdout+stderr)
+		if status != cli.Failed || strings.Contains(stdout+stderr, "hostile") {
+			t.Errorf("%s: status %d\n%s%s", name, status, stdout, stderr)
+		}
+	}
+}
+
 func TestNotAllWasRead(t *testing.T) {
 	server, ask := running(t)
 	server.Store(hermestest.Receipt{SessionID: "s"})
@@ -152,7 +164,7 @@ func TestNotAllWasRead(t *testing.T) {
 	if status != cli.Failed || !strings.Contains(stderr, "does not accept the key") || !strings.Contains(stderr, "(request id ") {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
-	checkSafe(t, stdout)
+	exampletest.CheckSafe(t, stdout)
 	server.SetDatabaseDown(false)
 	server.SetRateLimit("", 0)
 	if status, _, stderr := ask("--request", "r"); status != cli.Failed || !strings.Contains(stderr, "It asks to wait 1m0s.") {

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -138,12 +137,8 @@ func TestEntriesThatDoNotFit(t *testing.T) {
 // checkSafe checks that a terminal gets nothing to obey, and nobody a token.
 func checkSafe(t *testing.T, output string) {
 	t.Helper()
-	for _, r := range output {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			t.Errorf("the output has the character %U", r)
-		}
-	}
-	if strings.Contains(output, "synthetic-") || strings.Contains(output, canary) {
+	exampletest.CheckSafe(t, output)
+	if strings.Contains(output, canary) {
 		t.Error("the output has a token")
 	}
 }
@@ -313,6 +308,22 @@ func TestTextsOfTheHubArePrintable(t *testing.T) {
 		checkSafe(t, stdout+stderr)
 		if strings.Count(stdout, `\u202e`) != 2 {
 			t.Errorf("%q: the text is not there:\n%s", args, stdout)
+		}
+	}
+}
+
+// Whatever a Hub answers, a terminal gets none of it as it is.
+func TestHostileWords(t *testing.T) {
+	t.Setenv("INSPECT_TEST_TOKEN", canary)
+	id := situation.Read.InvocationID()
+	for name, server := range exampletest.HostileHubs(t, hubtest.DefaultRoute) {
+		for _, format := range []string{"--wide", "--json"} {
+			status, stdout, stderr := call(t, "--hub", server.URL, "--token-env", "INSPECT_TEST_TOKEN", "--workspace", hubtest.DefaultRoute, "--timeout", "300ms", format, id)
+			exampletest.CheckSafe(t, stdout+stderr)
+			good := name == "receipt"
+			if shown := strings.Count(stdout, "hostile"); (status == cli.OK) != good || shown > 0 != good {
+				t.Errorf("%s: status %d, its words are shown %d times:\n%s%s", name, status, shown, stdout, stderr)
+			}
 		}
 	}
 }

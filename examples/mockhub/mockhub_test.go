@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -70,6 +73,35 @@ func serve(t *testing.T) serving {
 		cancel()
 	})
 	return s
+}
+
+// Whatever somebody asks of it, a terminal gets none of it as it is.
+func TestHostileWords(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	exampletest.CheckSafe(t, strings.ReplaceAll(s.printed, "synthetic-", ""))
+	quoted, err := json.Marshal(exampletest.HostileWords)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/agent-api/v1/tool-invocations", "/agent-auth/v1/token", "/" + url.PathEscape(exampletest.HostileWords)} {
+		body := fmt.Sprintf(`{"route":%s,"tool":%[1]s,"arguments":%[1]s,"grant_type":%[1]s}`, quoted)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path+"?"+url.QueryEscape(exampletest.HostileWords), strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	status, rest := s.stop()
+	exampletest.CheckSafe(t, rest)
+	if status != cli.OK || !strings.Contains(rest, "Stopped.") {
+		t.Errorf("status %d, it printed %q", status, rest)
+	}
 }
 
 func TestWhatItPrints(t *testing.T) {

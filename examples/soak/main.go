@@ -81,8 +81,9 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Complain(flags, stderr, "--duration must be positive")
 	}
 	tally, err := run(ctx, config{duration: *duration, seed: uint64(*seed), folder: *folder, progress: progressOn(stderr)})
+	out := &cli.Output{To: stdout}
 	if tally != nil {
-		tally.print(stdout)
+		tally.print(out)
 	}
 	if breach, ok := errors.AsType[*breach](err); ok {
 		fmt.Fprintf(stderr, "\nsoak: %s\n\n%s\n", breach.invariant, breach.account)
@@ -92,6 +93,10 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "soak:", err)
 		return cli.Failed
 	}
-	fmt.Fprintln(stdout, "\neverything held")
+	fmt.Fprintln(out, "\neverything held")
+	if out.Err != nil {
+		fmt.Fprintln(stderr, "soak:", out.Err)
+		return cli.Failed
+	}
 	return cli.OK
 }

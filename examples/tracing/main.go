@@ -20,6 +20,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -57,7 +58,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case len(rest) > 0:
 		return cli.Complain(flags, stderr, "it takes no argument")
 	}
-	if err := play(ctx, &printer{to: stdout}, func(what string) { fmt.Fprintln(stdout, what) }); err != nil {
+	out := &cli.Output{To: stdout}
+	err := play(ctx, &printer{to: out}, func(what string) { fmt.Fprintln(out, what) })
+	if err = cmp.Or(err, out.Err); err != nil {
 		fmt.Fprintln(stderr, "tracing:", err)
 		return cli.Failed
 	}

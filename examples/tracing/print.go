@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -11,12 +10,15 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
 )
 
 // printer is an exporter for people: it prints a span that is beneath none, and
-// what was beneath it, once that has ended.
+// what was beneath it, once that has ended. The program looks at what became of
+// its output: an error of an exporter goes to a log of OpenTelemetry's own.
 type printer struct {
-	to io.Writer
+	to *cli.Output
 
 	mu      sync.Mutex
 	beneath map[oteltrace.SpanID][]trace.ReadOnlySpan
@@ -32,8 +34,8 @@ func (p *printer) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) err
 	for _, span := range spans {
 		if parent := span.Parent(); parent.IsValid() {
 			p.beneath[parent.SpanID()] = append(p.beneath[parent.SpanID()], span)
-		} else if err := p.print(span, ""); err != nil {
-			return err
+		} else {
+			p.print(span, "")
 		}
 	}
 	return nil
@@ -42,19 +44,16 @@ func (p *printer) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) err
 // Shutdown implements [trace.SpanExporter].
 func (p *printer) Shutdown(context.Context) error { return nil }
 
-func (p *printer) print(span trace.ReadOnlySpan, indent string) error {
+func (p *printer) print(span trace.ReadOnlySpan, indent string) {
 	id := span.SpanContext().SpanID()
 	took := span.EndTime().Sub(span.StartTime()).Round(10 * time.Microsecond)
-	_, err := fmt.Fprintf(p.to, "%-24s %-12s %10v\n", indent+span.Name(), said(span), took)
+	fmt.Fprintf(p.to, "%-24s %-12s %10v\n", indent+span.Name(), said(span), took)
 	beneath := p.beneath[id]
 	delete(p.beneath, id)
 	slices.SortFunc(beneath, func(a, b trace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
 	for _, child := range beneath {
-		if err == nil {
-			err = p.print(child, indent+"  ")
-		}
+		p.print(child, indent+"  ")
 	}
-	return err
 }
 
 // said is what came of the span: the status of an answer, or how far the

@@ -26,9 +26,14 @@ const (
 
 // Main runs a program and exits with its status. The context ends with the
 // first Ctrl-C or SIGTERM; a second one ends the program on the spot.
+//
+// A write of output that nobody reads any more, as after "| head", is an error
+// like any other. Without the Notify for SIGPIPE the Go runtime would end the
+// program at that write, and its temporary files would be left behind.
 func Main(run func(context.Context) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	status := run(ctx)
 	stop()
 	os.Exit(status)
@@ -44,13 +49,16 @@ func NewFlags(name string) *flag.FlagSet {
 
 // Parse reads args, where flags may stand before, among and after the other
 // arguments, which it gives back. Where goOn is false the program has to exit
-// with this status: help was asked for and is on stdout, or a flag is wrong and
-// a sentence about it is on stderr.
+// with this status: help was asked for and is on stdout, or a flag is wrong or
+// the help could not be written, and a sentence about it is on stderr.
 func Parse(flags *flag.FlagSet, args []string, help string, stdout, stderr io.Writer) (rest []string, status int, goOn bool) {
 	for {
 		switch err := flags.Parse(args); {
 		case errors.Is(err, flag.ErrHelp):
-			fmt.Fprint(stdout, help)
+			if _, err := io.WriteString(stdout, help); err != nil {
+				fmt.Fprintf(stderr, "%s: the help could not be written: %v\n", flags.Name(), err)
+				return nil, Failed, false
+			}
 			return nil, OK, false
 		case err != nil:
 			return nil, Complain(flags, stderr, mistake(flags, err)), false
@@ -107,4 +115,21 @@ func takes(f *flag.Flag) string {
 func Complain(flags *flag.FlagSet, stderr io.Writer, what string) int {
 	fmt.Fprintf(stderr, "%s: %s (%[1]s -h helps)\n", flags.Name(), what)
 	return Usage
+}
+
+// Output passes on what is written until a write fails, and keeps that error: a
+// program that prints in many places looks once, at its end.
+type Output struct {
+	To  io.Writer
+	Err error // the first that a write met
+}
+
+// Write implements [io.Writer].
+func (o *Output) Write(text []byte) (int, error) {
+	if o.Err != nil {
+		return 0, o.Err
+	}
+	n, err := o.To.Write(text)
+	o.Err = err
+	return n, err
 }

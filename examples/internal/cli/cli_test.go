@@ -3,14 +3,44 @@ package cli_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
 )
+
+// A failing is a disk without room.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestHelpThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	_, status, goOn := cli.Parse(cli.NewFlags("example"), []string{"--help"}, "the help\n", failing{}, &stderr)
+	if want := "example: the help could not be written: " + syscall.ENOSPC.Error() + "\n"; status != cli.Failed || goOn || stderr.String() != want {
+		t.Errorf("status %d, goes on %t, stderr %q", status, goOn, &stderr)
+	}
+}
+
+func TestOutputKeepsTheFirstError(t *testing.T) {
+	t.Parallel()
+	var written bytes.Buffer
+	o := &cli.Output{To: &written}
+	fmt.Fprint(o, "a")
+	o.To = failing{}
+	fmt.Fprint(o, "b")
+	o.To = &written
+	fmt.Fprint(o, "c")
+	if !errors.Is(o.Err, syscall.ENOSPC) || written.String() != "a" {
+		t.Errorf("%v, written %q", o.Err, &written)
+	}
+}
 
 func TestParse(t *testing.T) {
 	t.Parallel()
