@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"reflect"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
@@ -57,8 +56,10 @@ func WithPatience(limit time.Duration) WatchOption {
 // yields: a [*feedback.Error], as from [Transport.InspectInvocation]. The end of
 // ctx is such an error.
 //
-// An answer that the Hub observed earlier than one already seen is never
-// yielded as news. Transport failures are waited out, a Retry-After of the Hub
+// An answer that the Hub observed earlier than one already seen is no news by
+// itself, because answers can come in the wrong order. Two of them in a row that
+// advance between themselves, or a settled one that is seen twice, are a clock of
+// the Hub that was set back, and count. Transport failures are waited out, a Retry-After of the Hub
 // included, for as long as [WithPatience] says and ctx leaves time for another
 // look; any other failure ends it at once.
 //
@@ -87,8 +88,8 @@ func (t *Transport) WatchInvocation(ctx context.Context, original Original, opts
 }
 
 func (w *watch) run(ctx context.Context, t *Transport, original Original, yield func(*receipt.Receipt, error) bool) {
-	var last *receipt.Receipt // the latest by the Hub's clock
-	var failing time.Time     // since when; zero while all is well
+	var seen chronology
+	var failing time.Time // since when; zero while all is well
 	for interval := w.first; ; interval += min(interval, w.longest-interval) {
 		observed, err := t.InspectInvocation(ctx, original)
 		now := time.Now()
@@ -96,12 +97,11 @@ func (w *watch) run(ctx context.Context, t *Transport, original Original, yield 
 		switch {
 		case err == nil:
 			failing = time.Time{}
-			if last != nil && observed.ObservedAt.Before(last.ObservedAt) {
+			last := seen.latest
+			if !seen.accept(observed) {
 				break // not news, whatever it says
 			}
-			isNews := last == nil || !same(last, observed)
-			last = observed
-			if isNews {
+			if last == nil || !same(last, observed) {
 				interval = w.first
 				if !yield(observed, nil) {
 					return
@@ -111,7 +111,7 @@ func (w *watch) run(ctx context.Context, t *Transport, original Original, yield 
 				return
 			}
 		case feedback.CategoryOf(err) != feedback.CategoryTransportUnavailable || ctx.Err() != nil:
-			yield(nil, ended(err, last))
+			yield(nil, ended(err, seen.latest))
 			return
 		default:
 			if failing.IsZero() {
@@ -135,7 +135,7 @@ func (w *watch) run(ctx context.Context, t *Transport, original Original, yield 
 		if !sleep(ctx, pause) {
 			failure := feedback.Ended(ctx)
 			failure.InvocationID = original.InvocationID
-			yield(nil, ended(feedback.NewError(failure), last))
+			yield(nil, ended(feedback.NewError(failure), seen.latest))
 			return
 		}
 	}
@@ -165,11 +165,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// same reports that two receipts tell the same.
-func same(a, b *receipt.Receipt) bool {
-	x, y := *a, *b
-	x.ObservedAt, y.ObservedAt = time.Time{}, time.Time{}
-	return reflect.DeepEqual(x, y)
 }

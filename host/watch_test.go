@@ -191,11 +191,9 @@ func TestWatchIgnoresOlderObservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		answer := func(second int, result, source, dispatch, journal string) string {
-			return fmt.Sprintf(`{"schema_version":"bailing.agent-invocation-receipt.v1","read_only":true,"business_operation_performed":false,"invocation_id":"%s",`+
-				`"agent_run_id":"33333333-3333-4333-8333-333333333333","route":"%s","tool":"t","observed_at":"2026-09-15T12:00:%02d.000Z","result":%s,"result_source":"%s",`+
-				`"dispatch_state":"%s","approval":{"status":"none"},"journal_state":"%s"}`, w.original.InvocationID, hubtest.DefaultRoute, second, result, source, dispatch, journal)
+			return w.receipt(time.Date(2026, 9, 15, 12, 0, second, 0, time.UTC), result, source, dispatch, journal)
 		}
-		executed := `{"schema_version":"bailing.agent-tool-invocation.v1","invocation_id":"` + w.original.InvocationID + `","route":"` + hubtest.DefaultRoute + `","tool":"t","state":"executed","ok":true,"auto_retry_allowed":false,"text":""}`
+		executed := w.executed()
 		answers := []string{
 			answer(10, "null", "none", "unknown", "absent"),
 			answer(5, executed, "journal", "attempted", "completed"),     // older, and settled
@@ -227,6 +225,79 @@ func TestWatchIgnoresOlderObservations(t *testing.T) {
 			t.Errorf("%d looks", n)
 		}
 	})
+}
+
+// A clock of the Hub that was set back, or a node that ran ahead and answered
+// once, does not blind a watch.
+func TestWatchOfAClockThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	const (
+		flying  = receipt.JournalDispatching
+		written = receipt.JournalResponseRecorded
+		done    = receipt.JournalCompleted // settled
+	)
+	type look struct {
+		minute, second int
+		journal        receipt.JournalState
+	}
+	for name, test := range map[string]struct {
+		looks []look
+		want  []receipt.JournalState
+	}{
+		"set back by an hour":                {[]look{{60, 0, flying}, {0, 1, flying}, {0, 2, written}, {0, 3, done}}, []receipt.JournalState{flying, written, done}},
+		"a node ran ahead":                   {[]look{{60, 0, flying}, {0, 1, done}, {0, 2, done}}, []receipt.JournalState{flying, done}},
+		"set back and stopped":               {[]look{{60, 0, flying}, {0, 1, written}, {0, 1, done}, {0, 1, done}}, []receipt.JournalState{flying, done}},
+		"settled by the node that is behind": {[]look{{60, 0, flying}, {0, 2, done}, {60, 3, flying}, {0, 1, done}}, []receipt.JournalState{flying, done}},
+		"only the order is wrong":            {[]look{{0, 9, flying}, {0, 5, written}, {0, 4, flying}, {0, 10, flying}, {0, 8, written}, {0, 11, flying}, {0, 9, written}, {0, 12, done}}, []receipt.JournalState{flying, done}},
+		"settled once, in the wrong order":   {[]look{{0, 9, flying}, {0, 5, done}, {0, 10, written}, {0, 11, done}}, []receipt.JournalState{flying, written, done}},
+		"set back twice":                     {[]look{{60, 0, flying}, {30, 1, written}, {30, 2, written}, {0, 1, flying}, {0, 2, done}}, []receipt.JournalState{flying, written, done}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				n := 0
+				base := w.wire.base
+				w.wire.base = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+					if nameOf(r) != "receipt" {
+						return base.RoundTrip(r)
+					}
+					if n == len(test.looks) || t.Failed() {
+						t.Error("the watch does not end")
+						return nil, io.ErrClosedPipe
+					}
+					look := test.looks[n]
+					n++
+					result, source := "null", "none"
+					if look.journal == done {
+						result, source = w.executed(), "journal"
+					}
+					at := time.Date(2026, 9, 15, 12, look.minute, look.second, 0, time.UTC)
+					return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(w.receipt(at, result, source, "attempted", string(look.journal))))}, nil
+				})
+				var journals []receipt.JournalState
+				for observed, err := range w.transport.WatchInvocation(t.Context(), w.original) {
+					w.must(err)
+					journals = append(journals, observed.JournalState)
+				}
+				if diff := cmp.Diff(test.want, journals); diff != "" || n != len(test.looks) {
+					t.Errorf("%d looks of %d (-want +got):\n%s", n, len(test.looks), diff)
+				}
+			})
+		})
+	}
+}
+
+// receipt is the JSON of a receipt of the original.
+func (w *world) receipt(at time.Time, result, source, dispatch, journal string) string {
+	return fmt.Sprintf(`{"schema_version":"bailing.agent-invocation-receipt.v1","read_only":true,"business_operation_performed":false,"invocation_id":"%s",`+
+		`"agent_run_id":"33333333-3333-4333-8333-333333333333","route":"%s","tool":"t","observed_at":"%s","result":%s,"result_source":"%s",`+
+		`"dispatch_state":"%s","approval":{"status":"none"},"journal_state":"%s"}`, w.original.InvocationID, hubtest.DefaultRoute, at.Format(time.RFC3339), result, source, dispatch, journal)
+}
+
+// executed is the result of an original that was executed.
+func (w *world) executed() string {
+	return `{"schema_version":"bailing.agent-tool-invocation.v1","invocation_id":"` + w.original.InvocationID + `","route":"` + hubtest.DefaultRoute + `","tool":"t","state":"executed","ok":true,"auto_retry_allowed":false,"text":""}`
 }
 
 func TestWatchEnds(t *testing.T) {
