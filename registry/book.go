@@ -51,32 +51,19 @@ func (b *book) byAlias(alias string) (Connection, error) {
 // register adds the connection that r describes, or brings the one that is
 // there up to date. changed tells whether there is anything to save; after an
 // error there is nothing.
-func (b *book) register(r registration, now time.Time) (entry Connection, changed bool, err error) {
-	key := r.descriptor.key(r.instanceID)
-	i, found := b.index(key)
-	now = milliseconds(now)
+func (b *book) register(r Registration, now time.Time) (entry Connection, changed bool, err error) {
+	i, found := b.index(r.key)
+	var existing Connection
 	if found {
-		entry = b.connections[i]
-	} else {
-		entry = Connection{
-			Key: key, InstanceID: r.instanceID,
-			HubURL: r.descriptor.HubURL, ClientAppID: r.descriptor.ClientAppID, Workspace: r.descriptor.Workspace,
-			CreatedAt: now, UpdatedAt: now,
-		}
+		existing = b.connections[i]
 	}
-	before := entry
-	entry.AllowInsecureHTTP = r.descriptor.AllowInsecureHTTP
-	if r.alias != nil {
-		entry.Alias = *r.alias
-	}
-	if found && entry == before {
+	if entry, changed = r.Apply(existing, now); !changed {
 		return entry, false, nil
 	}
 	if err := b.conflict(entry); err != nil {
 		return Connection{}, false, err
 	}
 	if found {
-		entry.UpdatedAt = now
 		b.connections[i] = entry
 		return entry, true, nil
 	}
@@ -121,15 +108,45 @@ func (b *book) setCurrent(key string) error {
 	return nil
 }
 
-// A registration is a request to register, checked.
-type registration struct {
+// Registration is a request to register a connection, checked: what Register of
+// a store is given, for stores that are written elsewhere.
+type Registration struct {
 	descriptor Descriptor // in normal form
+	key        string
 	instanceID string
 	alias      *string // nil leaves it as it is
 }
 
+// Key is the key of the connection.
+func (r Registration) Key() string { return r.key }
+
+// Apply gives the entry that is to be stored, where existing is the one that is
+// stored under the key now; the zero Connection says that there is none. It
+// reports whether the entry differs from that. Whether alias and instance ID
+// are those of another connection is for the store to check.
+func (r Registration) Apply(existing Connection, now time.Time) (entry Connection, changed bool) {
+	now = milliseconds(now)
+	entry = existing
+	if existing.Key == "" {
+		entry = Connection{
+			Key: r.key, InstanceID: r.instanceID,
+			HubURL: r.descriptor.HubURL, ClientAppID: r.descriptor.ClientAppID, Workspace: r.descriptor.Workspace,
+			CreatedAt: now,
+		}
+	}
+	entry.AllowInsecureHTTP = r.descriptor.AllowInsecureHTTP
+	if r.alias != nil {
+		entry.Alias = *r.alias
+	}
+	if entry == existing {
+		return entry, false
+	}
+	entry.UpdatedAt = now
+	return entry, true
+}
+
 // RegisterOption says more about a connection that is registered.
-type RegisterOption func(*registration) error
+type RegisterOption func(*Registration) error
 
 // WithAlias names the connection for people: 1 to 128 UTF-16 units without
 // control characters (bidirectional ones included), with no space at either
@@ -137,7 +154,7 @@ type RegisterOption func(*registration) error
 // connection. "" takes the alias away; without this option a connection keeps
 // the alias that it has.
 func WithAlias(alias string) RegisterOption {
-	return func(r *registration) error {
+	return func(r *Registration) error {
 		if alias != "" && !identifier.NewAlias(alias) {
 			return invalid("the alias must be 1 to 128 UTF-16 units, without control characters or spaces at its ends, and not look like a connection key")
 		}
@@ -149,25 +166,28 @@ func WithAlias(alias string) RegisterOption {
 // WithInstance registers a named instance: one of several connections to the
 // same Hub, client app and workspace. [NewInstanceID] makes an ID.
 func WithInstance(instanceID string) RegisterOption {
-	return func(r *registration) error {
+	return func(r *Registration) error {
 		r.instanceID = instanceID
 		return checkInstanceID(instanceID)
 	}
 }
 
-func newRegistration(d Descriptor, options []RegisterOption) (registration, error) {
+// NewRegistration checks what is to be registered. Its errors match
+// feedback.CodeInvalidRequest.
+func NewRegistration(d Descriptor, options ...RegisterOption) (Registration, error) {
 	d, err := d.normal()
 	if err != nil {
-		return registration{}, err
+		return Registration{}, err
 	}
-	r := registration{descriptor: d}
+	r := Registration{descriptor: d}
 	for _, option := range options {
 		if option == nil {
-			return registration{}, invalid("an option must not be nil")
+			return Registration{}, invalid("an option must not be nil")
 		}
 		if err := option(&r); err != nil {
-			return registration{}, err
+			return Registration{}, err
 		}
 	}
+	r.key = d.key(r.instanceID)
 	return r, nil
 }

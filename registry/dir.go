@@ -145,7 +145,7 @@ func (d *Dir) Register(ctx context.Context, descriptor Descriptor, options ...Re
 	if err := ready(ctx, doing); err != nil {
 		return Connection{}, err
 	}
-	r, err := newRegistration(descriptor, options)
+	r, err := NewRegistration(descriptor, options...)
 	if err != nil {
 		return Connection{}, err
 	}

@@ -49,7 +49,7 @@ func (m *Memory) Register(ctx context.Context, d Descriptor, options ...Register
 	if err := ready(ctx, "registering a connection"); err != nil {
 		return Connection{}, err
 	}
-	r, err := newRegistration(d, options)
+	r, err := NewRegistration(d, options...)
 	if err != nil {
 		return Connection{}, err
 	}
