@@ -1,0 +1,180 @@
+package sqldb
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Dialect is how a database speaks SQL. The zero Dialect is of no use.
+type Dialect struct{ *dialect }
+
+// The databases that this package knows.
+var (
+	PostgreSQL = Dialect{&postgreSQL}
+	MySQL      = Dialect{&mySQL}
+	SQLite     = Dialect{&sqlite}
+)
+
+// dialect is what differs between the databases.
+type dialect struct {
+	name string
+	// placeholder gives the n-th parameter of a statement, counted from 1.
+	placeholder func(n int) string
+	// words stand in statements in braces, and have another form in each
+	// database; see [DB.Exec].
+	words *strings.Replacer
+	// begin starts a section on one connection that only one process can be in,
+	// commit ends it, and rollback ends it without what was done in it, as far as
+	// the database can undo changes of tables.
+	begin            []string
+	commit, rollback string
+	// final reports that a statement which failed with err would fail again:
+	// it is wrong, or something that it needs is not there.
+	final func(err error) bool
+}
+
+// String is the name of the dialect.
+func (d Dialect) String() string {
+	if d.dialect == nil {
+		return "no dialect"
+	}
+	return d.name
+}
+
+var postgreSQL = dialect{
+	name:        "PostgreSQL",
+	placeholder: func(n int) string { return "$" + strconv.Itoa(n) },
+	words: strings.NewReplacer(
+		"{now}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
+		"{skip locked}", "FOR UPDATE SKIP LOCKED",
+		"{or nothing}", "ON CONFLICT DO NOTHING",
+		"{replacing connection_key}", "ON CONFLICT (namespace) DO UPDATE SET connection_key = excluded.connection_key",
+		"{bytes}", "bytea", "{text}", "text", "{word}", `COLLATE "C"`,
+		"{counter}", "bigserial PRIMARY KEY", "{table}", "",
+	),
+	// 1650551148 is "bail" in ASCII. A lock of the transaction holds behind
+	// PgBouncer too.
+	begin:    []string{"BEGIN", "SELECT pg_advisory_xact_lock(1650551148)"},
+	commit:   "COMMIT",
+	rollback: "ROLLBACK",
+	final:    finalByState(sqlState),
+}
+
+var mySQL = dialect{
+	name:        "MySQL",
+	placeholder: func(int) string { return "?" },
+	words: strings.NewReplacer(
+		"{now}", "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)",
+		"{skip locked}", "FOR UPDATE SKIP LOCKED",
+		"{or nothing}", "ON DUPLICATE KEY UPDATE namespace = namespace",
+		"{replacing connection_key}", "ON DUPLICATE KEY UPDATE connection_key = VALUES(connection_key)",
+		"{bytes}", "mediumblob", "{text}", "mediumtext", "{word}", "",
+		"{counter}", "bigint AUTO_INCREMENT PRIMARY KEY", "{table}", "ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+	),
+	begin:    []string{"DO GET_LOCK('bailinghub_schema', 60)"},
+	commit:   "DO RELEASE_LOCK('bailinghub_schema')",
+	rollback: "DO RELEASE_LOCK('bailinghub_schema')",
+	final:    finalByState(mySQLState),
+}
+
+var sqlite = dialect{
+	name:        "SQLite",
+	placeholder: func(int) string { return "?" },
+	words: strings.NewReplacer(
+		"{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+		"{skip locked}", "", // one transaction at a time writes
+		"{or nothing}", "ON CONFLICT DO NOTHING",
+		"{replacing connection_key}", "ON CONFLICT (namespace) DO UPDATE SET connection_key = excluded.connection_key",
+		"{bytes}", "BLOB", "{text}", "TEXT", "{word}", "",
+		"{counter}", "INTEGER PRIMARY KEY AUTOINCREMENT", "{table}", "",
+	),
+	begin:    []string{"BEGIN IMMEDIATE"},
+	commit:   "COMMIT",
+	rollback: "ROLLBACK",
+	final:    finalBySQLite,
+}
+
+// SQL gives a statement as the database reads it. In query each parameter is a
+// question mark, and words in braces are those of the dialect: {now} is the
+// time of the database's own clock, in milliseconds since 1970, at the moment
+// in which it is evaluated.
+func (d Dialect) SQL(query string) string {
+	query = d.words.Replace(query)
+	var out strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(query, "?")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(d.placeholder(n))
+		query = after
+	}
+}
+
+// finalByState decides by the class of the SQL state (ISO 9075): a feature that
+// is not supported, data that does not fit, a constraint, a refused login, a
+// missing database, wrong SQL or a missing right; and by 25006, a transaction
+// that takes no writes.
+func finalByState(state func(error) string) func(error) bool {
+	return func(err error) bool {
+		code := state(err)
+		if len(code) != 5 {
+			return false
+		}
+		switch code[:2] {
+		case "0A", "22", "23", "28", "3D", "3F", "42":
+			return true
+		}
+		return code == "25006"
+	}
+}
+
+// sqlState asks the error itself, as those of pgx and lib/pq can be asked.
+func sqlState(err error) string {
+	if coded, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return coded.SQLState()
+	}
+	return ""
+}
+
+// mySQLError is how go-sql-driver/mysql writes an error of the server.
+var mySQLError = regexp.MustCompile(`Error (\d+) \((\w{5})\): `)
+
+// mySQLState reads the text of the error, because the driver's type cannot be
+// named here. ER_OPTION_PREVENTS_STATEMENT (1290) and
+// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION (1792) are those of a server or a
+// transaction that takes no writes.
+func mySQLState(err error) string {
+	found := mySQLError.FindStringSubmatch(err.Error())
+	switch {
+	case found == nil:
+		return ""
+	case found[1] == "1290", found[1] == "1792":
+		return "25006"
+	}
+	return found[2]
+}
+
+// finalBySQLite decides by the primary result code: everything but a database
+// that is busy, locked, out of memory, interrupted, failing, full or not to be
+// opened now.
+func finalBySQLite(err error) bool {
+	coded, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err)
+	if !ok {
+		return false
+	}
+	switch coded.Code() & 0xff {
+	case 5, 6, 7, 9, 10, 13, 14: // BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL, CANTOPEN
+		return false
+	}
+	return true
+}

@@ -1,0 +1,169 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/namedlock"
+	"github.com/bailinghub/bailinghub-go/internal/sqldb"
+	"github.com/bailinghub/bailinghub-go/registry"
+)
+
+// Store is a registry in a database. It is safe for concurrent use and must not
+// be copied. It holds no connection of the database while nothing is asked of
+// it, nor while an update talks to a Hub.
+type Store struct {
+	db        sqldb.DB
+	namespace string
+	sealer    Sealer
+	logger    *slog.Logger
+	lease     time.Duration
+	updates   namedlock.Local
+}
+
+var _ registry.Store = (*Store)(nil)
+
+// Dialect is how a database speaks SQL: [PostgreSQL], [MySQL] or [SQLite]. The zero
+// Dialect is refused.
+type Dialect = sqldb.Dialect
+
+// The databases that this package knows. Each runs the suite of package
+// registrytest on a real server.
+var (
+	// PostgreSQL is PostgreSQL 13 and later, also behind PgBouncer in transaction
+	// mode.
+	PostgreSQL = sqldb.PostgreSQL
+	// MySQL is MySQL 8.0 and MariaDB 10.6, and later.
+	MySQL = sqldb.MySQL
+	// SQLite is SQLite 3.35 and later.
+	SQLite = sqldb.SQLite
+)
+
+// Option says more about a store that is opened. The zero Option is refused.
+type Option struct{ apply func(*Store) error }
+
+// WithNamespace keeps the connections of this store apart from those of others
+// in the same tables: one tenant of a host, for example. It is 1 to 64
+// characters a-z, 0-9, ".", "_" and "-", the first a letter or a digit; without
+// this option it is "default".
+func WithNamespace(namespace string) Option {
+	return Option{func(s *Store) error {
+		if !namespaceForm.MatchString(namespace) {
+			return invalid("the namespace must be 1 to 64 characters a-z, 0-9, ., _ and -, the first a letter or a digit")
+		}
+		s.namespace = namespace
+		return nil
+	}}
+}
+
+var namespaceForm = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
+
+// WithKeys seals logins with AES-256-GCM. Each key has [KeySize] random bytes.
+// The first one seals; all of them open, so that a key is replaced by putting a
+// new one before it, and left out once [Store.Reseal] has run. A sealed login is
+// bound to its namespace and connection: moved to another row it does not open.
+func WithKeys(first []byte, others ...[]byte) Option {
+	return Option{func(s *Store) error {
+		ring, err := newKeyring(first, others)
+		if err != nil {
+			return err
+		}
+		return s.setSealer(ring)
+	}}
+}
+
+// WithSealer seals logins with a sealer of the host's own.
+func WithSealer(sealer Sealer) Option {
+	return Option{func(s *Store) error {
+		if sealer == nil {
+			return invalid("the sealer must not be nil")
+		}
+		return s.setSealer(sealer)
+	}}
+}
+
+// WithPlainTokens keeps logins as plain text: whoever can read the tables, a
+// backup of them or the traffic to the database can act as the persons who
+// logged in.
+func WithPlainTokens() Option {
+	return Option{func(s *Store) error { return s.setSealer(unsealed{}) }}
+}
+
+func (s *Store) setSealer(sealer Sealer) error {
+	if s.sealer != nil {
+		return invalid("only one of WithKeys, WithSealer and WithPlainTokens can be given")
+	}
+	s.sealer = sealer
+	return nil
+}
+
+// WithLease sets for how long a process may go on with an update without being
+// able to say so to the database: 1 second to 1 hour, 30 seconds without this
+// option. All processes must use the same. Four times as long after the last
+// sign of life of a process, another one takes its update over.
+func WithLease(lease time.Duration) Option {
+	return Option{func(s *Store) error {
+		if lease < time.Second || lease > time.Hour {
+			return invalid("the lease must be 1 second to 1 hour")
+		}
+		s.lease = lease
+		return nil
+	}}
+}
+
+// WithLogger logs, as warnings, leases that are taken over from processes that
+// did not give them back. Nil, as without this option, logs nothing.
+func WithLogger(logger *slog.Logger) Option {
+	return Option{func(s *Store) error {
+		if logger != nil {
+			s.logger = logger
+		}
+		return nil
+	}}
+}
+
+// defaultLease leaves a refresh, which may take 15 seconds, room for a
+// connection that is slow or lost in the middle.
+const defaultLease = 30 * time.Second
+
+// Open gives the registry in the tables of db, which stays the host's own: to
+// configure and to close. One of [WithKeys], [WithSealer] and [WithPlainTokens]
+// is required. Open asks the database for its time, so that a wrong address or
+// dialect shows; the tables need not be there yet (see [Store.Migrate]).
+//
+// An error matches feedback.CodeInvalidRequest where an argument is wrong.
+func Open(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option) (*Store, error) {
+	const doing = "opening the store"
+	switch err := name.Ready(ctx, doing); {
+	case err != nil:
+		return nil, err
+	case db == nil:
+		return nil, invalid("the database must not be nil")
+	case dialect == Dialect{}:
+		return nil, invalid("the dialect must be PostgreSQL, MySQL or SQLite")
+	}
+	s := &Store{
+		db:        sqldb.DB{Package: name, Dialect: dialect, Pool: db},
+		namespace: "default",
+		logger:    slog.New(slog.DiscardHandler),
+		lease:     defaultLease,
+	}
+	for _, option := range options {
+		if option.apply == nil {
+			return nil, invalid("an option must not be zero")
+		}
+		if err := option.apply(s); err != nil {
+			return nil, err
+		}
+	}
+	if s.sealer == nil {
+		return nil, invalid("the logins need keys: give WithKeys, or say WithPlainTokens")
+	}
+	if err := s.db.Check(ctx, doing); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
