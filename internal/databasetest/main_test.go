@@ -1,0 +1,130 @@
+package databasetest_test
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bailinghub/bailinghub-go/internal/childtest"
+	"github.com/bailinghub/bailinghub-go/internal/databasetest/server"
+	"github.com/bailinghub/bailinghub-go/registry/sqlstore"
+)
+
+// database is a server that runs for all tests.
+type database struct {
+	name    string
+	dialect sqlstore.Dialect
+	server  *server.Server
+	db      *sql.DB
+}
+
+var databases []*database
+
+// TestMain starts all servers: a run that lacks one fails.
+func TestMain(m *testing.M) {
+	childtest.Run(children)
+	flag.Parse()
+	os.Exit(withServers(m))
+}
+
+func withServers(m *testing.M) (code int) {
+	var postgres *server.Server
+	for _, kind := range []struct {
+		name    string
+		dialect sqlstore.Dialect
+		start   func() (*server.Server, error)
+	}{
+		{"PostgreSQL", sqlstore.PostgreSQL, func() (s *server.Server, err error) {
+			postgres, err = server.PostgreSQL()
+			return postgres, err
+		}},
+		{"PgBouncer", sqlstore.PostgreSQL, func() (*server.Server, error) { return server.PgBouncer(postgres) }},
+		{"MariaDB", sqlstore.MySQL, server.MariaDB},
+		{"SQLite", sqlstore.SQLite, server.SQLite},
+	} {
+		running, err := kind.start()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() {
+			if err := running.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+		}()
+		db, err := running.Open()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer db.Close()
+		d := &database{kind.name, kind.dialect, running, db}
+		if err := d.migrate(); err != nil {
+			fmt.Fprintln(os.Stderr, kind.name, err)
+			return 1
+		}
+		databases = append(databases, d)
+	}
+	return m.Run()
+}
+
+// migrate lets ten processes' worth of stores begin at once.
+func (d *database) migrate() error {
+	failures := make(chan error, 10)
+	var group sync.WaitGroup
+	for range cap(failures) {
+		group.Go(func() {
+			store, err := sqlstore.Open(context.Background(), d.db, d.dialect, sqlstore.WithPlainTokens())
+			if err == nil {
+				err = store.Migrate(context.Background())
+			}
+			failures <- err
+		})
+	}
+	group.Wait()
+	close(failures)
+	for err := range failures {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each runs a test on every database.
+func each(t *testing.T, run func(t *testing.T, d *database)) {
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) { run(t, d) })
+	}
+}
+
+var namespaces atomic.Int64
+
+// namespace gives one that no other test of this run has.
+func namespace() sqlstore.Option {
+	return sqlstore.WithNamespace(fmt.Sprint("test-", namespaces.Add(1)))
+}
+
+func (d *database) open(t testing.TB, options ...sqlstore.Option) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), d.db, d.dialect, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// key is a key of [sqlstore.WithKeys], and not a secret of anybody.
+func key(fill byte) []byte {
+	key := make([]byte, sqlstore.KeySize)
+	for i := range key {
+		key[i] = fill
+	}
+	return key
+}
