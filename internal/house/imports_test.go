@@ -17,6 +17,7 @@ var mayImport = map[string]struct {
 	"feedback":                        {},
 	"receipt":                         {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json"}},
 	"registry":                        {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/sys"}},
+	"registry/sqlstore":               {own: []string{"feedback", "registry"}},
 	"registry/registrytest":           {own: []string{"feedback", "registry"}},
 	"agentclient":                     {own: []string{"feedback", "receipt", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
 	"agentclient/internal/inspection": {own: []string{"feedback"}, others: []string{"golang.org/x/oauth2"}, http: true},

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/fault"
 )
 
 const (
@@ -70,7 +72,7 @@ func IsNoRow(err error) bool { return errors.Is(err, sql.ErrNoRows) }
 var ErrAgain = errors.New("another process changed the same")
 
 // Try calls do until it succeeds, for as long as limit and ctx allow. What the
-// dialect knows would fail again is not tried again; an [*Error] of do is given
+// dialect knows would fail again is not tried again; a [*fault.Error] of do is given
 // as it is.
 func (db *DB) Try(ctx context.Context, doing string, limit time.Duration, do func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -83,7 +85,7 @@ func (db *DB) Try(ctx context.Context, doing string, limit time.Duration, do fun
 		if err == nil {
 			return nil
 		}
-		if own, ok := errors.AsType[*Error](err); ok {
+		if own, ok := errors.AsType[*fault.Error](err); ok {
 			return own
 		}
 		if limited.Err() == nil || last == nil {

@@ -1,12 +1,13 @@
 package sqlstore
 
 import (
+	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/internal/sqldb"
 )
 
 // name begins the text of every error.
-const name sqldb.Package = "sqlstore"
+var name = sqldb.Package{Name: "sqlstore", BadArgument: feedback.CodeInvalidRequest}
 
 // What a [Store] says with errors.Is, besides the errors of package registry.
 // The text of every error is safe to show: it has connection keys, names of
