@@ -157,8 +157,7 @@ func serveHTTP2(connection net.Conn, receipts *atomic.Int64, refuse func(*http2.
 	}
 }
 
-// The requests say nothing of a body, although there is one that net/http does
-// not look through.
+// The requests say nothing of a body to a server of net/http.
 func TestRequestsHaveNoBodyOnTheWire(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() }} {

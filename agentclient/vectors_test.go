@@ -160,9 +160,10 @@ func TestInspectVectors(t *testing.T) {
 func checkRequest(t *testing.T, r *http.Request, token string) {
 	t.Helper()
 	want := http.Header{
-		"Authorization": {"Bearer " + token},
-		"Accept":        {"application/json"},
-		"User-Agent":    {"bailinghub-go/0.1.0"},
+		"Authorization":   {"Bearer " + token},
+		"Accept":          {"application/json"},
+		"Accept-Encoding": {"gzip"}, // as net/http sends it by itself
+		"User-Agent":      {"bailinghub-go/0.1.0"},
 	}
 	if diff := cmp.Diff(want, r.Header); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)

@@ -391,7 +391,7 @@ func TestRefreshRequest(t *testing.T) {
 	if _, err := w.transport.InspectInvocation(t.Context(), w.original); err != nil {
 		t.Fatal(err)
 	}
-	want := http.Header{"Accept": {"application/json"}, "User-Agent": {"bailinghub-go/0.1.0"}, "Content-Type": {"application/json"}}
+	want := http.Header{"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"bailinghub-go/0.1.0"}, "Content-Type": {"application/json"}}
 	if diff := cmp.Diff(want, header); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}

@@ -194,7 +194,7 @@ func TestHeaders(t *testing.T) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		if diff := cmp.Diff([]string{"Accept", "Authorization", "User-Agent", "X-Request-Id"}, names); diff != "" {
+		if diff := cmp.Diff([]string{"Accept", "Accept-Encoding", "Authorization", "User-Agent", "X-Request-Id"}, names); diff != "" {
 			t.Errorf("headers (-want +got):\n%s", diff)
 		}
 		if r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("Accept") != "application/json" || !strings.HasPrefix(r.Header.Get("User-Agent"), "bailinghub-go/") {

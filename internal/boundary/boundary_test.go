@@ -317,9 +317,8 @@ func TestOwnTransport(t *testing.T) {
 	}
 }
 
-// The empty body of a GET, which net/http does not know to be one, is not worth
-// the buffer that net/http reads an unknown body into. Nothing runs beside this
-// test, so that what is allocated is its own.
+// A GET is not worth the buffer that net/http reads an unknown body into.
+// Nothing runs beside this test, so that what is allocated is its own.
 func TestGetNeedsNoBuffer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(rw, "{}")
@@ -343,4 +342,11 @@ func TestGetNeedsNoBuffer(t *testing.T) {
 	if each := (after.TotalAlloc - before.TotalAlloc) / gets; each > buffer {
 		t.Errorf("a GET takes %d bytes", each)
 	}
+}
+
+// certificates are those of package httptest, for a server on 127.0.0.1.
+func certificates() []tls.Certificate {
+	template := httptest.NewTLSServer(http.NotFoundHandler())
+	template.Close()
+	return template.TLS.Certificates
 }

@@ -41,6 +41,7 @@ var lostReasons = []struct {
 	find   func(error) error
 	reason string
 }{
+	{is(errSentBefore), "the request was refused, or its connection was lost, before an answer came"},
 	{dnsError, "the host name could not be resolved"},
 	{is(syscall.ECONNREFUSED), "the connection was refused"},
 	{is(syscall.ECONNRESET), "the connection was reset"},
