@@ -1,6 +1,7 @@
 package agentclient
 
 import (
+	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,9 +60,12 @@ func (c *BailingHubAgentClient) mayReuseNegotiation() bool {
 	return last != nil && time.Since(*last) < c.hub.Settings.NegotiationReuse
 }
 
-// remember forgets the negotiation after any failure.
+// remember forgets the negotiation after any failure. A facade that has its own
+// reasons to negotiate again keeps it after one that speaks of one invocation.
 func (c *BailingHubAgentClient) remember(err error) error {
-	if err != nil {
+	failure, ok := errors.AsType[*feedback.Error](err)
+	keep := ok && c.hub.Settings.Shared != nil && failure.OfOneInvocation()
+	if err != nil && !keep {
 		c.negotiated.Store(nil)
 	}
 	return err

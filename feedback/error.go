@@ -48,8 +48,26 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Feedback.Code
 }
 
+// OfOneInvocation reports that the failure speaks of the asked invocation alone,
+// of its evidence, its task or its tool: the same Hub may well answer about
+// others.
+func (e *Error) OfOneInvocation() bool {
+	return e.Feedback.Category == CategoryInvocationOutcomeUnknown || e.Feedback.Category == CategoryTaskControl ||
+		e.Feedback.Code == CodeCapabilityChanged
+}
+
 // Unwrap gives the causes that are safe to show; see [Error].
 func (e *Error) Unwrap() []error { return e.causes }
+
+// Also gives the same error with a sentence in front of its message, that
+// matches cause besides. Sentence and cause must be safe to show. It is for
+// packages that ask a Hub.
+func (e *Error) Also(sentence string, cause error) *Error {
+	also := *e
+	also.Feedback.Message = sentence + " " + e.Feedback.Message
+	also.causes = append([]error{cause}, e.causes...)
+	return &also
+}
 
 // errorMembers are the members of the JSON of an error, without the methods of
 // Feedback.

@@ -70,9 +70,10 @@ func WithConcurrency(n int) BatchOption {
 // that fails stops no other.
 //
 // A batch counts as one inspection of many ids: it negotiates once for each
-// binding, and again after 60 seconds or any failure. Everything else is as
-// with [Transport.InspectInvocation], the checks of the binding before and
-// after each request included, and the time limit for each attempt.
+// binding, and again after 60 seconds or any failure, save for one that speaks
+// of one invocation alone, such as an id that the Hub does not know. Everything
+// else is as with [Transport.InspectInvocation], the checks of the binding before
+// and after each request included, and the time limit for each attempt.
 //
 // A Hub that answers 429 or 503 makes the whole batch wait, as long as it asks
 // but at most 30 seconds at a time, and is asked about the same entry up to 8
@@ -156,7 +157,7 @@ type lane struct {
 	delayed []*entry // to be asked again, in the order of their times
 
 	negotiating  bool
-	negotiated   time.Time // zero before it, and after any failure
+	negotiated   time.Time // zero before it, and after a failure that is not of one invocation
 	unnegotiated int       // negotiations that failed, in a row
 	notBefore    time.Time // the next one
 
@@ -400,8 +401,10 @@ func (b *batch) take(w *work) []Observation {
 		return []Observation{b.answer(e, w.receipt, nil)}
 	}
 
-	l.negotiated = time.Time{} // any failure ends it
 	failure, _ := errors.AsType[*feedback.Error](w.err)
+	if e == nil || !failure.OfOneInvocation() {
+		l.negotiated = time.Time{}
+	}
 	l.dispatched = l.dispatched || failure.Feedback.Dispatch == feedback.DispatchAttempted
 	if b.caller.Err() != nil && (e == nil || b.repeats(failure)) {
 		if e != nil {
@@ -418,7 +421,7 @@ func (b *batch) take(w *work) []Observation {
 	}
 	var ended []*lane // what is left in them gets this answer
 	switch {
-	case failure.Feedback.Code == feedback.CodeAgentBindingChanged, w.had.refreshFailed:
+	case failure.Feedback.Code == feedback.CodeAgentBindingChanged, w.had.refreshFailed.Load():
 		ended = []*lane{l}
 	case !inTime:
 		ended = b.sameHub(l)
@@ -568,8 +571,13 @@ func (b *batch) tooLate(t time.Time) bool {
 
 // abandon answers what is left once the caller's context has ended.
 func (b *batch) abandon() (answers []Observation) {
+	now := time.Now()
 	for _, l := range b.order {
-		answers = append(answers, b.failed(l.left(), feedback.NewError(feedback.Ended(b.caller)))...)
+		waitedFor := "its turn in the batch"
+		if b.notBefore.After(now) {
+			waitedFor = "a pause that the Hub asked for to be over"
+		}
+		answers = append(answers, b.failed(l.left(), feedback.NewError(endedDuring(b.caller, waitedFor)))...)
 	}
 	return answers
 }
@@ -615,7 +623,7 @@ func (b *batch) answer(e *entry, observed *receipt.Receipt, err error) Observati
 	if e.start.IsZero() {
 		e.start = time.Now()
 	}
-	b.transport.log(b.caller, e.start, e.original.InvocationID, err)
+	b.transport.logInspection(b.caller, e.start, e.original.InvocationID, err)
 	return Observation{Original: e.original, Receipt: observed, Err: err}
 }
 

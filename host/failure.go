@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
@@ -37,10 +38,33 @@ func storeFailure(err error) feedback.Failure {
 		failure.Causes = []error{known}
 		return failure
 	}
-	for _, sentinel := range []error{registry.ErrNotFound, registry.ErrNotLoggedIn, registry.ErrDamaged, registry.ErrChanged} {
+	failure.Causes = sentinelsOf(err)
+	return failure
+}
+
+// sentinelsOf gives what package registry has a name for in an error of a
+// store.
+func sentinelsOf(err error) (found []error) {
+	for _, sentinel := range []error{registry.ErrNotFound, registry.ErrNotLoggedIn, registry.ErrDamaged, registry.ErrChanged, registry.ErrNotSynced, registry.ErrLocked} {
 		if errors.Is(err, sentinel) {
-			failure.Causes = append(failure.Causes, sentinel)
+			found = append(found, sentinel)
 		}
+	}
+	return found
+}
+
+// endedDuring is the failure of an inspection whose context, or else whose own
+// time limit, has ended while it waited for something; "" where that is not
+// known.
+func endedDuring(caller context.Context, waitedFor string) feedback.Failure {
+	failure := feedback.Ended(caller)
+	if waitedFor == "" {
+		return failure
+	}
+	if failure.Event == feedback.Cancelled {
+		failure.Message = "The inspection was cancelled by its caller while it waited for " + waitedFor + "."
+	} else {
+		failure.Message = "The inspection ran out of time while it waited for " + waitedFor + ". Its answer is not known; the original can be inspected again."
 	}
 	return failure
 }

@@ -150,23 +150,29 @@ func must(t testing.TB, err error) {
 
 // inspector is what a process needs that was given a folder and an original.
 func inspector(args []string) (func() error, error) {
+	inspect, _, err := newInspector(args)
+	return inspect, err
+}
+
+// newInspector gives what ends it, too.
+func newInspector(args []string) (inspect, end func() error, err error) {
 	store, err := registry.OpenDir(args[0], registry.AllowPlainCredentials())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var original host.Original
 	if err := json.Unmarshal([]byte(args[1]), &original); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The lock may be waited for, for as long as that can take.
 	transport, err := host.New(store, agentclient.WithTimeout(time.Minute))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return func() error {
 		_, err := transport.InspectInvocation(context.Background(), original)
 		return err
-	}, nil
+	}, func() error { return transport.Close(context.Background()) }, nil
 }
 
 const (
@@ -236,15 +242,16 @@ func TestFolderRotatesOnceForAllProcesses(t *testing.T) {
 	w.wantNoLeftovers()
 }
 
-// childThatInspectsForEver PATH ORIGINAL inspects until it is killed.
+// childThatInspectsForEver PATH ORIGINAL inspects until it is killed, each time
+// as a new process would: what it was told about tokens is forgotten.
 func childThatInspectsForEver(args []string) error {
-	inspect, err := inspector(args)
-	if err != nil {
-		return err
-	}
 	fmt.Println("ready")
 	for {
-		if err := inspect(); err != nil {
+		inspect, end, err := newInspector(args)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(inspect(), end()); err != nil {
 			return err
 		}
 	}
@@ -304,7 +311,7 @@ func TestFolderAfterKills(t *testing.T) {
 }
 
 // childWithoutRoom PATH has files that cannot grow: first before a refresh, then
-// in the middle of one.
+// in the middle of one, until there is room again.
 func childWithoutRoom(args []string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	limit := func(size uint64) error {
@@ -342,10 +349,10 @@ func childWithoutRoom(args []string) error {
 	if err != nil {
 		return err
 	}
-	failing := func(refreshes int, says ...string) error {
+	inspecting := func(code feedback.Code, refreshes, reads int, says ...string) error {
 		_, err := transport.InspectInvocation(context.Background(), original)
 		failure, ok := errors.AsType[*feedback.Error](err)
-		if !ok || failure.Feedback.Code != feedback.CodeUnknownFailure || failure.Feedback.Category != feedback.CategoryUnknownFailure || !errors.Is(err, syscall.EFBIG) {
+		if !ok || failure.Feedback.Code != code || errors.Is(err, host.ErrSessionUnsaved) != (refreshes > 0) {
 			return fmt.Errorf("an inspection whose refresh cannot be saved: %w", err)
 		}
 		for _, part := range append(says, connection.Key) {
@@ -353,11 +360,11 @@ func childWithoutRoom(args []string) error {
 				return fmt.Errorf("%q does not say %q", failure, part)
 			}
 		}
-		if got := wire.count("refresh"); got != refreshes {
-			return fmt.Errorf("%d refreshes, want %d", got, refreshes)
+		if n := wire.count("refresh"); n != refreshes {
+			return fmt.Errorf("%d refreshes, want %d", n, refreshes)
 		}
-		if wire.count("receipt")+wire.count("capabilities") != 0 {
-			return errors.New("the original was asked for")
+		if n := wire.count("receipt") + wire.count("capabilities"); n != reads {
+			return fmt.Errorf("%d reads, want %d", n, reads)
 		}
 		stored, err := store.Credentials(context.Background(), connection.Key)
 		if err == nil && !stored.Equal(login) {
@@ -366,12 +373,29 @@ func childWithoutRoom(args []string) error {
 		return err
 	}
 	// Nothing is sent where the save could not be made ready.
-	if err := errors.Join(limit(4096), failing(0, "making room")); err != nil {
+	if err := errors.Join(limit(4096), inspecting(feedback.CodeUnknownFailure, 0, 0, "making room")); err != nil {
 		return err
 	}
-	// A save that fails all the same reports the session as lost, by name.
+	// A save that fails all the same is kept, and the original is asked for under
+	// it: the Hub does not know it.
 	wire.before = func(string) { _ = limit(16) }
-	return errors.Join(limit(1<<40), failing(1, "lost", "log in again"))
+	if err := errors.Join(limit(1<<40), inspecting(feedback.CodeInvocationNotFound, 1, 2, "not saved", "file too large")); err != nil {
+		return err
+	}
+	ended, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := transport.Close(ended); !errors.Is(err, host.ErrSessionUnsaved) || !strings.Contains(err.Error(), session.ID) {
+		return fmt.Errorf("closed on a full disk: %w", err)
+	}
+	// With room again it is saved.
+	if err := errors.Join(limit(1<<40), transport.Close(context.Background())); err != nil {
+		return err
+	}
+	stored, err := store.Credentials(context.Background(), connection.Key)
+	if now, _ := hub.Session(session.ID); err != nil || stored.RefreshToken.Reveal() != now.RefreshToken || now.Rotations != 1 || now.Revoked {
+		return fmt.Errorf("the session is lost: %w", err)
+	}
+	return nil
 }
 
 func TestFolderWithoutRoom(t *testing.T) {

@@ -37,6 +37,14 @@ func (s *session) inspect(caller context.Context, client *agentclient.BailingHub
 // request and a check after the answer. No answer is given past a check that
 // failed.
 func checked[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
+	answer, err := check(s, caller, had, invocationID, ask)
+	if err != nil {
+		return answer, s.noted(err)
+	}
+	return answer, nil
+}
+
+func check[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
 	var none T
 	ctx, cancel := context.WithTimeout(caller, s.transport.settings.Timeout)
 	defer cancel()
@@ -49,15 +57,18 @@ func checked[T any](s *session, caller context.Context, had *progress, invocatio
 	}
 	failed := func(failure feedback.Failure) (T, error) {
 		if ctx.Err() != nil {
-			failure = feedback.Ended(caller)
+			failure = endedDuring(caller, had.stage())
 		}
 		failure.InvocationID, failure.Dispatched = invocationID, dispatched
 		return none, feedback.NewError(failure)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
+		if had.stage() == "" && ok && isEnd(failure) {
+			return none, err // the client says what it waited for
+		}
 		return failed(feedback.Failure{})
-	case !had.entered: // there was no answer, and the check at entry says why
+	case !had.entered.Load(): // there was no answer, and the check at entry says why
 		return none, err
 	}
 	_, changed := s.checkAfter(ctx, had)
@@ -69,6 +80,11 @@ func checked[T any](s *session, caller context.Context, had *progress, invocatio
 		return none, err
 	}
 	return answer, nil
+}
+
+// isEnd reports the failure of a context or a time limit that ended.
+func isEnd(failure *feedback.Error) bool {
+	return failure.Feedback.Code == feedback.CodeAgentRequestTimeout || failure.Feedback.Code == feedback.CodeAgentRequestCancelled
 }
 
 // checkAfter is check for a caller that must not be held up by its store. Where

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
@@ -19,22 +22,82 @@ import (
 
 const (
 	// lockLimit is how long a store may wait for its lock (contract, section
-	// 5); a refresh has this long and the time limit of an inspection.
+	// 5); a flight waits this long and the time limit of an inspection for its
+	// turn.
 	lockLimit = 20 * time.Second
+	// saveLimit is how long a flight waits for the save of what it brought.
+	saveLimit = registry.SaveLimit + 5*time.Second
+	// refusalMemory is for how long a refresh token that brought no rotation is
+	// not sent again (contract, section 6).
+	refusalMemory = time.Minute
 	// refreshLimit is how many bytes the answer to a refresh may have.
 	refreshLimit = 64 << 10
 	// A longer lifetime counts as this long (contract, section 6).
 	maxAccessLifetime  = 31 * 24 * time.Hour
 	maxRefreshLifetime = 366 * 24 * time.Hour
+	// accessBeforeRefresh is how much earlier than its refresh token an access
+	// token ends that the Hub lets live as long.
+	accessBeforeRefresh = time.Second
 )
 
-// flight is a refresh under way, for everyone who needs it.
+// flight is one call of the store's UpdateCredentials, for everyone who needs
+// what it brings. It saves a rotation that is not saved yet; else it replaces an
+// access token at the Hub, where it has one to replace.
 type flight struct {
-	replaces registry.Secret // the access token that it is to replace
-	done     chan struct{}   // closed at its end; what follows is set by then
-	sent     atomic.Bool     // the refresh token went to the Hub
+	session  *session
+	replaces registry.Secret // the access token; none in a flight that sends nothing
+	done     chan struct{}   // closed at its end; err and panicked are set by then
 	err      error
 	panicked any
+
+	step     atomic.Int32
+	sent     atomic.Bool // the refresh token went to the Hub
+	patience patience
+
+	// What follows is guarded by the session's mu.
+	rotation *rotation // what it has to save; nil for nothing
+	outcome  outcome   // of that
+	unsynced bool      // it is saved, and may not outlast a power failure
+	reason   string    // why it is not saved, safe to show
+	record   *exchange // nil where nothing was sent
+}
+
+// The steps of a flight, for whoever gives up on it.
+const (
+	stepLock int32 = iota
+	stepStore
+	stepHub
+	stepSave
+)
+
+// exchange is one refresh token's way to the Hub, for the log.
+type exchange struct {
+	took time.Duration
+	err  error
+}
+
+// refusal is what a refresh token got that brought no rotation.
+type refusal struct {
+	refreshToken registry.Secret
+	until        time.Time // not sent again before
+	err          error
+}
+
+// stage says what the flight waits for.
+func (f *flight) stage() string {
+	switch f.step.Load() {
+	case stepLock:
+		if store, ok := f.session.transport.store.(registry.LockReporter); ok {
+			return store.UpdateLock(f.session.connectionKey)
+		}
+		return "the connection store's exclusion of other updates of the session"
+	case stepHub:
+		return "the Hub's answer to the renewal of the session"
+	case stepSave:
+		return "the connection store to save the renewed session"
+	default:
+		return "the connection store"
+	}
 }
 
 // refresh replaces an access token, unless somebody has already. All who want
@@ -42,54 +105,103 @@ type flight struct {
 // goes on and saves.
 func (s *session) refresh(ctx context.Context, replaces registry.Secret, had *progress) error {
 	for {
-		s.mu.Lock()
-		f, own := s.flight, false
-		if f == nil {
-			f, own = &flight{replaces: replaces, done: make(chan struct{})}, true
-			s.flight = f
-			go s.fly(context.WithoutCancel(ctx), f)
-		}
-		s.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-f.done:
-		}
-		if own && f.panicked != nil {
-			panic(f.panicked)
+		f, err := s.join(ctx, replaces, had)
+		if err != nil {
+			return err
 		}
 		if f.replaces == replaces {
-			had.refreshed = had.refreshed || f.sent.Load()
-			had.refreshFailed = f.err != nil
+			if f.sent.Load() {
+				had.refreshed.Store(true)
+			}
+			had.refreshFailed.Store(f.err != nil)
 			return f.err
 		}
 	}
 }
 
+// waitForOthers returns when nobody has a refresh under way that began before,
+// in this process or any other. It sends nothing.
+func (s *session) waitForOthers(ctx context.Context, had *progress) error {
+	f, err := s.join(ctx, registry.Secret{}, had)
+	if err != nil {
+		return err
+	}
+	if f.replaces == (registry.Secret{}) {
+		return f.err
+	}
+	return nil // what is stored now says how it ended
+}
+
+// join waits for the flight that is under way, or else for a new one.
+func (s *session) join(ctx context.Context, replaces registry.Secret, had *progress) (*flight, error) {
+	f, own := s.take(replaces)
+	if f == nil {
+		return nil, invalid("The transport is closed.")
+	}
+	if own {
+		go s.fly(await.Detach(ctx), f)
+	}
+	had.waiting.Store(f)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-f.done:
+	}
+	had.waiting.Store(nil)
+	if own && f.panicked != nil {
+		panic(f.panicked)
+	}
+	return f, nil
+}
+
+// take gives the flight that is under way, or a new one for its caller to fly;
+// nil for a transport that is closed.
+func (s *session) take(replaces registry.Secret) (f *flight, own bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.flight != nil:
+		return s.flight, false
+	case s.transport.closed.Load() && (s.unsaved == nil || replaces != registry.Secret{}):
+		return nil, false
+	}
+	return s.newFlight(replaces), true
+}
+
+// newFlight begins a flight where none is under way; s.mu is held.
+func (s *session) newFlight(replaces registry.Secret) *flight {
+	s.flight = &flight{session: s, replaces: replaces, done: make(chan struct{})}
+	return s.flight
+}
+
 // fly runs one flight to its end.
 func (s *session) fly(ctx context.Context, f *flight) {
-	limit := s.transport.settings.Timeout
-	ctx, cancel := context.WithTimeout(ctx, lockLimit+min(limit, math.MaxInt64-lockLimit))
-	defer cancel()
 	f.err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
+	defer close(f.done)
+	defer func() { // a panic of the log handler
+		if value := recover(); value != nil && f.panicked == nil {
+			f.panicked = value
+		}
+	}()
 	defer func() {
 		f.panicked = recover()
-		s.mu.Lock()
-		s.flight = nil
-		s.mu.Unlock()
-		close(f.done)
+		s.land(f)(ctx)
 	}()
 	f.err = s.update(ctx, f)
 }
 
-// update rotates the credentials through the store. The store is held to its
-// contract: it gets one turn, once, and none after its call has ended.
+// update runs the flight through the store. The store is held to its contract:
+// it gets one turn, once, and none after its call has ended.
 func (s *session) update(ctx context.Context, f *flight) error {
-	type outcome struct {
-		err     error
-		rotated bool
-	}
-	turn, ran := make(chan struct{}, 1), make(chan outcome, 1)
+	limit := sum(lockLimit, s.transport.settings.Timeout)
+	wait, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	f.patience.begin(limit, giveUp)
+	defer f.patience.end()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+
+	turn, ran := make(chan struct{}, 1), make(chan error, 1)
 	turn <- struct{}{}
 	take := func() bool {
 		select {
@@ -99,68 +211,178 @@ func (s *session) update(ctx context.Context, f *flight) error {
 			return false
 		}
 	}
-	_, err := await.Do(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err := await.Do(wait, func(context.Context) (struct{}, error) {
+		defer s.calling()()
 		return struct{}{}, s.transport.store.UpdateCredentials(ctx, s.connectionKey, func(ctx context.Context, current registry.Credentials) (next registry.Credentials, err error) {
 			if !take() {
 				return current, feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
 			}
 			err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed}) // of a panic
-			defer func() { ran <- outcome{err, err == nil && f.sent.Load()} }()
-			return s.rotate(ctx, f, current)
+			defer func() { ran <- err }()
+			f.step.Store(stepStore)
+			next, err = s.rotate(ctx, f, current)
+			f.step.Store(stepSave)
+			return next, err
 		})
 	})
-	var o outcome
+	var refused error
 	if !take() { // it has begun, and has ended unless the store returned early
 		select {
-		case o = <-ran:
-		case <-ctx.Done():
+		case refused = <-ran:
+		case <-wait.Done():
 		}
 	}
-	switch {
-	case o.err != nil:
-		return o.err
-	case ctx.Err() != nil:
-		return feedback.NewError(feedback.Failure{Event: feedback.StoreFailed, Message: "The connection store did not answer in time, so any answer is withheld."})
-	case err == nil, errors.Is(err, registry.ErrChanged):
+	if refused != nil {
+		return refused
+	}
+	if wait.Err() != nil {
+		err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed,
+			Message: "The connection store did not answer in time, so any answer is withheld. What was waited for: " + f.stage() + "."})
+	}
+	if s.judge(f, err) || err == nil || errors.Is(err, registry.ErrChanged) {
 		return nil // whoever waits reads again, and checks what is there now
 	}
+	if _, own := errors.AsType[*feedback.Error](err); own {
+		return err
+	}
 	failure := s.failure(err)
-	if o.rotated && failure.Event == feedback.StoreFailed {
-		failure.Message = "The session of " + s.connectionKey + " was renewed, but could not be saved, and is lost. A person has to log in again. " + failure.Message
+	if ctx.Err() != nil { // that of the flight is nobody's deadline
+		failure.Causes = sentinelsOf(err)
 	}
 	return feedback.NewError(failure)
+}
+
+// sum adds two times, up to the longest that there is.
+func sum(a, b time.Duration) time.Duration { return a + min(b, math.MaxInt64-a) }
+
+// calling counts a call of the store that begins, until what it gives is called.
+func (s *session) calling() (returned func()) {
+	count := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.calls += n
+	}
+	count(1)
+	return func() { count(-1) }
+}
+
+// patience is for how long a flight waits for its store. The zero value is
+// ready.
+type patience struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	until time.Time
+	over  bool
+}
+
+func (p *patience) begin(limit time.Duration, giveUp func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Now().Add(limit)
+	p.timer = time.AfterFunc(limit, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !time.Now().Before(p.until) { // else it was renewed just now
+			p.over = true
+			giveUp()
+		}
+	})
+}
+
+// renew lets it last this long from now. It reports whether it was not over.
+func (p *patience) renew(limit time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return false
+	}
+	p.until = time.Now().Add(limit)
+	p.timer.Reset(limit)
+	return true
+}
+
+// end is over for good.
+func (p *patience) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.timer.Stop()
 }
 
 // rotate gives the credentials that follow current, or current itself where
 // there is nothing to replace.
 func (s *session) rotate(ctx context.Context, f *flight, current registry.Credentials) (registry.Credentials, error) {
-	now, err := s.check(ctx, &progress{entered: true})
+	if next, ok := s.saveAgain(f, current); ok {
+		return next, nil
+	}
+	now, err := s.stored(ctx)
 	if err != nil {
 		return current, feedback.NewError(s.failure(err))
 	}
-	switch {
-	case !now.Equal(current), current.AccessToken != f.replaces:
+	if !now.Equal(current) || current.AccessToken != f.replaces {
 		return current, nil // somebody else was first; whoever waits reads again
-	case !time.Now().Before(current.RefreshExpiresAt), s.isSpent(current.RefreshToken):
-		return current, noLogin(0)
+	}
+	if err := s.maySend(current); err != nil {
+		return current, err
 	}
 	if err := ctx.Err(); err != nil {
 		return current, feedback.NewError(feedback.Ended(ctx))
 	}
-	start := time.Now()
-	f.sent.Store(true)
-	answer, err := s.send(ctx, current.RefreshToken)
-	if err != nil {
-		return current, err
-	}
-	return s.accept(answer, start, current)
-}
-
-// send posts the refresh token, once. What it gives back is an answer that
-// settles whether the Hub took it.
-func (s *session) send(ctx context.Context, refreshToken registry.Secret) (*boundary.Answer, error) {
 	// Once it is sent it has its own whole time: what the Hub says must not be
 	// lost because the lock was long in coming.
+	if !f.patience.renew(sum(saveLimit, s.transport.settings.Timeout)) {
+		return current, feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
+	}
+	start := time.Now()
+	f.step.Store(stepHub)
+	f.sent.Store(true)
+	answer, refused, err := s.send(ctx, current.RefreshToken)
+	next := current
+	if err == nil {
+		next, err = s.accept(answer, start, current)
+	}
+	f.patience.renew(saveLimit)
+	s.exchangedAt(f, start, current, next, refused, err)
+	return next, err
+}
+
+// maySend says why a refresh token is not to be sent; nil where it may be.
+func (s *session) maySend(current registry.Credentials) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	switch {
+	case !now.Before(current.RefreshExpiresAt):
+		return noLogin(0, "The original session has ended: its refresh token has run out. A new login is another session, which does not read this operation.")
+	case current.RefreshToken == s.exchanged:
+		return noLogin(0, "The connection store shows a login whose refresh token this process has exchanged already, and not the one that followed it, so the session is lost. A person has to log in again; a new login is another session, which does not read this operation.")
+	case current.RefreshToken == s.refused.refreshToken && now.Before(s.refused.until):
+		return s.refused.err
+	}
+	return nil
+}
+
+// exchangedAt notes what came of a refresh token that was sent. Refused says
+// that there was an answer after which it is not sent again for a while.
+func (s *session) exchangedAt(f *flight, start time.Time, current, next registry.Credentials, refused bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	f.record = &exchange{took: now.Sub(start), err: err}
+	switch {
+	case err == nil:
+		s.exchanged, s.refused = current.RefreshToken, refusal{}
+		s.short = next.AccessExpiresAt.Sub(now) < refreshMargin
+		f.rotation = &rotation{replaced: current, next: next, since: now}
+	case refused:
+		s.refused = refusal{current.RefreshToken, now.Add(refusalMemory), err}
+	}
+}
+
+// send posts the refresh token, once. Where it gives an answer, that says
+// whether there is a rotation. Refused says that the answer, or what came of
+// it, was none after which the same token may be sent again at once.
+func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answer *boundary.Answer, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.transport.settings.Timeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]string{
@@ -169,42 +391,43 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (*boun
 		"refresh_token": refreshToken.Reveal(),
 	})
 	if err != nil {
-		return nil, noLogin(0)
+		return nil, false, noLogin(0, "")
 	}
-	answer, err := s.hub.Do(ctx, boundary.Request{
+	var answered atomic.Bool
+	answer, err = s.hub.Do(ctx, boundary.Request{
 		Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: refreshLimit,
-		Answering: func(status int) { // the Hub took or refused it, whatever becomes of the rest
-			if !(feedback.Failure{Status: status}).Repeated() {
-				s.spend(refreshToken)
-			}
+		Decisive: func(int) bool { return true },
+		Answering: func(status int) { // whatever becomes of the rest
+			answered.Store(!(feedback.Failure{Status: status}).Repeated())
 		},
 	})
+	refused = answered.Load()
 	if err == nil && answer.Status != http.StatusOK && (feedback.Failure{Status: answer.Status}).Repeated() {
-		return nil, feedback.NewError(feedback.Failure{
+		return nil, refused, feedback.NewError(feedback.Failure{
 			Event: feedback.ConnectionLost, Status: answer.Status, RetryAfter: answer.RetryAfter,
 			Message: "The session could not be renewed, because the Hub cannot answer now. The original can be inspected again.",
 		})
 	}
 	if lost, ok := errors.AsType[*boundary.LostError](err); ok {
-		return nil, feedback.NewError(feedback.Failure{
+		return nil, refused, feedback.NewError(feedback.Failure{
 			Event: feedback.ConnectionLost, Causes: lost.Causes,
 			Message: "The session could not be renewed, because no whole answer came from the Hub. The original can be inspected again.",
 		})
 	}
 	if err != nil {
-		return nil, feedback.NewError(feedback.Failure{
+		return nil, refused, feedback.NewError(feedback.Failure{
 			Event: feedback.TimedOut, Causes: []error{context.DeadlineExceeded},
-			Message: "The session could not be renewed in time. The original can be inspected again.",
+			Message: "The session could not be renewed in time: the Hub did not answer. The original can be inspected again.",
 		})
 	}
-	return answer, nil
+	return answer, refused, nil
 }
 
 // accept takes an answer to a refresh for the credentials that follow current:
 // of the same session and client, and in the form of contract section 6.
 func (s *session) accept(answer *boundary.Answer, start time.Time, current registry.Credentials) (registry.Credentials, error) {
 	if answer.Status != http.StatusOK {
-		return current, noLogin(answer.Status)
+		return current, refusedBy(answer)
 	}
 	var grant struct {
 		TokenType        string `json:"token_type"`
@@ -220,7 +443,7 @@ func (s *session) accept(answer *boundary.Answer, start time.Time, current regis
 		!identifier.BearerToken(grant.AccessToken) || !identifier.BearerToken(grant.RefreshToken) ||
 		grant.ExpiresIn < 1 || grant.RefreshExpiresIn < 1 ||
 		!identifier.UUID(grant.SessionID) || !identifier.ClientAppID(grant.ClientAppID) {
-		return current, noLogin(answer.Status)
+		return current, refusedBy(answer)
 	}
 	if grant.SessionID != s.binding.SessionID || grant.ClientAppID != s.binding.ClientAppID {
 		return current, feedback.NewError(s.failure(errNotOriginal))
@@ -232,7 +455,7 @@ func (s *session) accept(answer *boundary.Answer, start time.Time, current regis
 	next.AccessExpiresAt = start.Add(lifetime(grant.ExpiresIn, maxAccessLifetime))
 	// Credentials end with their refresh token: an access token that the Hub
 	// lets live as long counts as a little shorter.
-	if last := next.RefreshExpiresAt.Add(-time.Second); next.AccessExpiresAt.After(last) {
+	if last := next.RefreshExpiresAt.Add(-accessBeforeRefresh); next.AccessExpiresAt.After(last) {
 		next.AccessExpiresAt = last
 	}
 	return next, nil
@@ -242,20 +465,31 @@ func lifetime(seconds int64, most time.Duration) time.Duration {
 	return time.Duration(min(seconds, int64(most/time.Second))) * time.Second
 }
 
-func noLogin(status int) error {
-	return feedback.NewError(feedback.Failure{Event: feedback.NoAuthorization, Status: status})
+// refusedBy says what an answer means that is no good rotation, and that does
+// not say to come back later.
+func refusedBy(answer *boundary.Answer) error {
+	switch {
+	case answer.Unusable || !isHubs(answer):
+		return noLogin(answer.Status, "The session could not be renewed: the answer is not one of a Hub, so something in front of it (a proxy, a firewall, the start page of a network) may have given it. The login was not changed; it is tried again in a minute at the earliest.")
+	case answer.Status == http.StatusOK:
+		return noLogin(answer.Status, "The session could not be renewed: the answer is not one that a Hub gives to a renewal. It is tried again in a minute at the earliest.")
+	}
+	return noLogin(answer.Status, "The Hub refused to renew the original session. Its client app may be disabled, or the session has ended; a process that shared this connection store and ended before it could save a renewed session may have lost it in this way. It is tried again in a minute at the earliest. If that does not help, a person has to restore its access; a new login is another session, which does not read this operation.")
 }
 
-// isSpent reports whether the Hub has already taken or refused this refresh
-// token. It is not sent again: a second use would end the session for good.
-func (s *session) isSpent(refreshToken registry.Secret) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.spent == refreshToken
+// isHubs reports whether an answer has the form of all of a Hub's: one JSON
+// object, that of a refusal with a code.
+func isHubs(answer *boundary.Answer) bool {
+	code := ""
+	err := strictjson.Object(answer.Body, func(name []byte, d *jsontext.Decoder) (err error) {
+		if string(name) == "error" {
+			code, _, err = strictjson.String(d)
+		}
+		return err
+	})
+	return err == nil && (code != "" || answer.Status == http.StatusOK)
 }
 
-func (s *session) spend(refreshToken registry.Secret) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.spent = refreshToken
+func noLogin(status int, message string) error {
+	return feedback.NewError(feedback.Failure{Event: feedback.NoAuthorization, Status: status, Message: message})
 }

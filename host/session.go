@@ -47,21 +47,42 @@ type session struct {
 	hub       *boundary.Client
 	client    atomic.Pointer[agentclient.BailingHubAgentClient]
 
-	users int // what is under way with it; guarded by the transport's mu
+	users int       // what is under way with it; guarded by the transport's mu
+	used  time.Time // when the last of them was over; guarded by the transport's mu
 
-	mu     sync.Mutex
-	flight *flight         // the refresh under way; nil for none
-	spent  registry.Secret // the last refresh token that the Hub took or refused
+	mu        sync.Mutex
+	flight    *flight         // the flight under way; nil for none
+	calls     int             // calls of the store's UpdateCredentials that have not returned
+	unsaved   *unsaved        // the rotation that the store has not saved; nil for none
+	exchanged registry.Secret // the refresh token that brought the last good rotation
+	refused   refusal         // the last refresh token that brought none
+	short     bool            // the last access token was inside the margin when it came
 }
 
-// progress is what one inspection has had; it travels in its context.
+// progress is what one inspection has had; it travels in its context. A token
+// source that outlives its context may still write to it.
 type progress struct {
-	entered       bool // the check at entry went well
-	refreshed     bool // the one refresh was had
-	refreshFailed bool
+	entered       atomic.Bool // the check at entry went well
+	refreshed     atomic.Bool // the one refresh was had
+	refreshFailed atomic.Bool
+
+	reading atomic.Bool            // the store is being read, or that failed
+	waiting atomic.Pointer[flight] // the flight that is waited for; nil for none
 
 	answered time.Time       // when the client was through
 	withheld *feedback.Error // its failure, where a check afterwards has one of its own
+}
+
+// stage says what the inspection waits for where that is this package's
+// business; "" where it is the client's.
+func (p *progress) stage() string {
+	if f := p.waiting.Load(); f != nil {
+		return f.stage()
+	}
+	if p.reading.Load() {
+		return "the connection store"
+	}
+	return ""
 }
 
 type progressKey struct{}
@@ -78,6 +99,13 @@ func progressOf(ctx context.Context) *progress {
 func (t *Transport) session(original Original) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed.Load() {
+		return nil, invalidFor(original.InvocationID, "The transport is closed.")
+	}
+	now := time.Now()
+	if now.Sub(t.swept) >= sweepInterval {
+		t.sweep(now)
+	}
 	if s := t.sessions[sessionKey{original.ConnectionKey, original.ExpectedBinding}]; s != nil {
 		s.users++
 		return s, nil
@@ -102,7 +130,7 @@ func (t *Transport) session(original Original) (*session, error) {
 		if looks++; looks > maxLooks || len(t.sessions) < maxSessions {
 			break
 		}
-		if old.users == 0 && old.isIdle() {
+		if old.users == 0 && old.isIdle(now) {
 			delete(t.sessions, other)
 		}
 	}
@@ -114,14 +142,27 @@ func (t *Transport) release(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.users--
+	s.used = time.Now()
 }
 
-// isIdle reports that forgetting the session forgets nothing: no refresh is
-// under way, and no refresh token is spent.
-func (s *session) isIdle() bool {
+// sweep forgets the sessions that nobody has asked for in a long time; t.mu is
+// held.
+func (t *Transport) sweep(now time.Time) {
+	t.swept = now
+	for key, s := range t.sessions {
+		if s.users == 0 && now.Sub(s.used) >= sessionMemory && s.isIdle(now) {
+			delete(t.sessions, key)
+		}
+	}
+}
+
+// isIdle reports that forgetting the session loses nothing and lets nothing be
+// sent too early: no flight is under way, every rotation is saved, and no
+// refresh token is waiting for its minute.
+func (s *session) isIdle(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.flight == nil && s.spent == registry.Secret{}
+	return s.flight == nil && s.unsaved == nil && !now.Before(s.refused.until)
 }
 
 func (s *session) newClient(settings boundary.Settings) *agentclient.BailingHubAgentClient {
@@ -142,8 +183,24 @@ func (s *session) newClient(settings boundary.Settings) *agentclient.BailingHubA
 
 // check reads the connection and its credentials and gives them only where both
 // are still the original ones. A login that is missing at entry is told apart
-// from one that disappeared.
+// from one that disappeared. Where the store shows the credentials that an
+// unsaved rotation replaces, those of the rotation are given.
 func (s *session) check(ctx context.Context, had *progress) (registry.Credentials, error) {
+	had.reading.Store(true)
+	stored, err := s.stored(ctx)
+	if errors.Is(err, registry.ErrNotLoggedIn) && !had.entered.Load() {
+		err = errNoLogin
+	}
+	if err != nil {
+		return registry.Credentials{}, err
+	}
+	had.reading.Store(false)
+	had.entered.Store(true)
+	return s.current(stored), nil
+}
+
+// stored is check with the credentials as the store has them.
+func (s *session) stored(ctx context.Context) (registry.Credentials, error) {
 	connection, err := s.transport.store.Connection(ctx, s.connectionKey)
 	switch {
 	case err != nil:
@@ -154,15 +211,12 @@ func (s *session) check(ctx context.Context, had *progress) (registry.Credential
 	}
 	credentials, err := s.transport.store.Credentials(ctx, s.connectionKey)
 	switch {
-	case errors.Is(err, registry.ErrNotLoggedIn) && !had.entered:
-		return registry.Credentials{}, errNoLogin
 	case err != nil:
 		return registry.Credentials{}, err
 	case !s.isHub(credentials.HubURL, connection), credentials.ClientAppID != s.binding.ClientAppID, credentials.Workspace != s.binding.Workspace,
 		credentials.SessionID != s.binding.SessionID:
 		return registry.Credentials{}, errNotOriginal
 	}
-	had.entered = true
 	return credentials, nil
 }
 
@@ -185,43 +239,73 @@ func (s *session) TokenContext(ctx context.Context) (*oauth2.Token, error) {
 		if err != nil {
 			return nil, feedback.NewError(s.failure(err))
 		}
-		if had.refreshed || time.Until(credentials.AccessExpiresAt) >= refreshMargin {
+		if had.refreshed.Load() || !s.needsRefresh(credentials) {
 			return bearer(credentials), nil
 		}
 		if err := s.refresh(ctx, credentials.AccessToken, had); err != nil {
 			return nil, err
 		}
 	}
-	return nil, feedback.NewError(feedback.Failure{Event: feedback.StoreFailed, Message: "The connection store speaks of newer credentials and does not show them, so any answer is withheld."})
+	return nil, neverShown()
 }
 
 // Token makes a session an oauth2.TokenSource; its client calls TokenContext.
 func (s *session) Token() (*oauth2.Token, error) { return s.TokenContext(context.Background()) }
 
 // Refresh renews the access token after a 401, unless the refused one is not
-// the stored one any more: then it only reads again.
+// the stored one any more: then it only reads again. An inspection that has had
+// its refresh waits for one that somebody else may have under way, in this
+// process or another, and goes on with what that brings.
 func (s *session) Refresh(ctx context.Context, refused *oauth2.Token) (*oauth2.Token, error) {
 	had := progressOf(ctx)
-	credentials, err := s.check(ctx, had)
-	if err == nil && credentials.AccessToken.Reveal() == refused.AccessToken {
-		if had.refreshed {
+	waited := false
+	for range maxRounds {
+		credentials, err := s.check(ctx, had)
+		switch {
+		case err != nil:
+			return nil, feedback.NewError(s.failure(err))
+		case credentials.AccessToken.Reveal() != refused.AccessToken:
+			return bearer(credentials), nil
+		case waited:
 			return nil, feedback.NewError(feedback.Failure{Status: http.StatusUnauthorized})
+		case had.refreshed.Load():
+			waited = true
+			err = s.waitForOthers(ctx, had)
+		default:
+			err = s.refresh(ctx, credentials.AccessToken, had)
 		}
-		if err := s.refresh(ctx, credentials.AccessToken, had); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		credentials, err = s.check(ctx, had)
 	}
-	if err != nil {
-		return nil, feedback.NewError(s.failure(err))
-	}
-	return bearer(credentials), nil
+	return nil, neverShown()
 }
 
+func neverShown() error {
+	return feedback.NewError(feedback.Failure{Event: feedback.StoreFailed, Message: "The connection store speaks of newer credentials and does not show them, so any answer is withheld."})
+}
+
+// needsRefresh reports whether credentials are to be renewed before they are
+// used. What was just renewed, what ends with its session, and what cannot be
+// renewed before its rotation is saved is used until it has run out.
+func (s *session) needsRefresh(credentials registry.Credentials) bool {
+	left := time.Until(credentials.AccessExpiresAt)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsaved != nil {
+		s.saveSoon()
+	}
+	endsWithSession := credentials.RefreshExpiresAt.Sub(credentials.AccessExpiresAt) <= accessBeforeRefresh
+	if left > 0 && (s.unsaved != nil || s.short || endsWithSession) {
+		return false
+	}
+	return left < refreshMargin
+}
+
+// bearer has no expiry: the session itself decides how long a token is used.
 func bearer(credentials registry.Credentials) *oauth2.Token {
 	return &oauth2.Token{
 		AccessToken: credentials.AccessToken.Reveal(),
 		TokenType:   "Bearer",
-		Expiry:      credentials.AccessExpiresAt,
 	}
 }

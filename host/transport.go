@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
@@ -20,9 +21,13 @@ import (
 )
 
 const (
-	// maxSessions is how many sessions are remembered (connections, refreshes
-	// under way, refresh tokens that were refused) unless more are in use.
+	// maxSessions is how many sessions are remembered, unless more are in use,
+	// not saved, or have a refresh token that is not sent again just now.
 	maxSessions = 1024
+	// sessionMemory is for how long a session is remembered that nobody asks
+	// for, and sweepInterval how often such are looked for.
+	sessionMemory = time.Hour
+	sweepInterval = time.Minute
 	// maxLooks is at how many of those a new one looks to find some that can be
 	// forgotten.
 	maxLooks = 16
@@ -35,8 +40,12 @@ type Transport struct {
 	prompt   bool // the store's reads never wait for anything
 	settings boundary.Settings
 
+	saves  chan struct{} // one for each session that is being saved again
+	closed atomic.Bool   // set with mu held
+
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
+	swept    time.Time // when sessions were last looked through
 }
 
 // New gives a transport over the host's store. The options are those of the
@@ -56,7 +65,7 @@ func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 	}
 	settings.Shared = boundary.NewTransport(settings)
 	_, prompt := store.(*registry.Memory)
-	return &Transport{store: store, prompt: prompt, settings: settings, sessions: map[sessionKey]*session{}}, nil
+	return &Transport{store: store, prompt: prompt, settings: settings, sessions: map[sessionKey]*session{}, saves: make(chan struct{}, maxSaves)}, nil
 }
 
 // Capture gives what to keep of an operation before it is sent: the connection
@@ -71,6 +80,8 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 		return Original{}, invalidFor(invocationID, "The context is nil.")
 	case t.store == nil:
 		return Original{}, invalidFor(invocationID, "The transport was not made by New.")
+	case t.closed.Load():
+		return Original{}, invalidFor(invocationID, "The transport is closed.")
 	case !identifier.ConnectionKey(connectionKey):
 		return Original{}, invalidFor(invocationID, "The connection key must be conn_ and 32 lower-case hexadecimal digits.")
 	case !identifier.InvocationID(invocationID):
@@ -86,7 +97,7 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	failure := storeFailure(err)
 	switch {
 	case limited.Err() != nil:
-		failure = feedback.Ended(ctx)
+		failure = endedDuring(ctx, "the connection store")
 	case errors.Is(err, registry.ErrNotFound):
 		failure.Event, failure.Message = feedback.NoAuthorization, "There is no connection of this key. Register it and have a person log in."
 	case errors.Is(err, registry.ErrNotLoggedIn):
@@ -132,7 +143,10 @@ func bound(ctx context.Context, store registry.Store, key string) (Original, err
 // one too. A difference at any point is [feedback.CodeAgentBindingChanged], and
 // no answer is given. No default, alias, current connection or other session
 // is tried instead. An access token with less than 30 seconds left, or one that
-// the Hub refuses, is renewed once, through the store.
+// the Hub refuses, is renewed once, through the store. Where the store cannot
+// save what the Hub gave, inspections go on under it while the store's reads
+// show the same binding, and this transport tries to save it again and again:
+// see [ErrSessionUnsaved], [Transport.Unsaved] and [Transport.Close].
 //
 // Every error is a [*feedback.Error], and none of them, whatever its code, is
 // evidence that the operation did not happen. What a store's own error says
@@ -158,11 +172,11 @@ func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*
 	if err != nil {
 		s.client.Store(s.newClient(t.settings)) // any failure ends the reuse of a negotiation
 	}
-	t.log(ctx, start, original.InvocationID, err)
+	t.logInspection(ctx, start, original.InvocationID, err)
 	return observed, err
 }
 
-func (t *Transport) log(ctx context.Context, start time.Time, invocationID string, err error) {
+func (t *Transport) logInspection(ctx context.Context, start time.Time, invocationID string, err error) {
 	var code feedback.Code
 	status := http.StatusOK
 	if failure, ok := errors.AsType[*feedback.Error](err); ok {
@@ -172,5 +186,6 @@ func (t *Transport) log(ctx context.Context, start time.Time, invocationID strin
 }
 
 // CloseIdleConnections closes the idle connections of the transport's own HTTP
-// transport. That of a borrowed HTTP client is its owner's to close.
+// transport. That of a borrowed HTTP client is its owner's to close. It ends
+// nothing: what ends a transport is [Transport.Close].
 func (t *Transport) CloseIdleConnections() { t.settings.Shared.CloseIdleConnections() }

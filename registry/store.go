@@ -1,6 +1,9 @@
 package registry
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Store is what inspections need of a registry. [Memory] and [Dir] are stores; a
 // host may back another with its own database. Package registrytest has the suite that
@@ -48,6 +51,17 @@ import "context"
 // promise that what it saved outlasts a power failure, returns an error that
 // matches [ErrNotSynced]; every other error means that nothing was saved.
 //
+// Trying again. Where the storage is away for a moment (a database that
+// restarts), a save is worth trying again, with pauses, for up to [SaveLimit],
+// with exclusion all the while: until it is saved, another process that reads
+// the old credentials would use their refresh token a second time. Where it is
+// not known whether a try has saved (the connection broke in the commit), and
+// the stored credentials already are what update returned, the save has gone
+// well. After that it is an error. The host that called keeps what update
+// returned, and brings it back with another UpdateCredentials whose update
+// returns the same, for as long as the stored credentials are those that it was
+// given the first time.
+//
 // Failing. An error of update is returned so that errors.Is and errors.As find
 // it, and nothing is saved, whatever came with it. A panic or runtime.Goexit in
 // update saves nothing, gives the exclusion back and goes on in the caller.
@@ -61,6 +75,13 @@ type Store interface {
 	// see [Store].
 	UpdateCredentials(ctx context.Context, key string, update func(context.Context, Credentials) (Credentials, error)) error
 }
+
+// SaveLimit is for how long a [Store] goes on trying to save what an update
+// returned before it gives the error to its caller: long enough for the restart
+// or the failover of a database, and shorter than the time limit of an
+// inspection, which may wait for it. A host waits for a save a little longer
+// than this.
+const SaveLimit = 10 * time.Second
 
 // LockReporter is a [Store] that can say what an update waits for. A host that
 // gives up on a refresh before the store does has no error of the store to show
