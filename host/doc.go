@@ -28,5 +28,7 @@
 // under the original authorization or not at all: the connection and its
 // session are compared with the original ones before and after every request,
 // and whatever else the registry holds plays no part. Tokens are renewed as
-// the registry's contract has it, once for everybody.
+// the registry's contract has it, once for everybody. What a Hub gave and the
+// store cannot save is kept until it can: end a transport with [Transport.Close],
+// whose error says what it could not save.
 package host

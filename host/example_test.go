@@ -119,6 +119,41 @@ func ExampleTransport_InspectInvocation() {
 	// 0 business operations
 }
 
+// shutDown is how a host ends its transport before its process ends.
+func shutDown(transport *host.Transport) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := transport.Close(ctx); err != nil {
+		log.Print(err) // names the connections whose sessions end with this process
+	}
+}
+
+func ExampleTransport_Close() {
+	transport, err := host.New(registry.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	shutDown(transport)
+	_, err = transport.InspectInvocation(context.Background(), host.Original{})
+	fmt.Println(errors.Is(err, feedback.CodeInvalidRequest))
+	// Output:
+	// true
+}
+
+func ExampleTransport_Unsaved() {
+	transport, err := host.New(registry.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer shutDown(transport)
+	for _, session := range transport.Unsaved() { // in a health check
+		fmt.Println(session.ConnectionKey, "not saved since", session.Since)
+	}
+	fmt.Println(len(transport.Unsaved()), "sessions are not saved")
+	// Output:
+	// 0 sessions are not saved
+}
+
 func ExampleTransport_Capture() {
 	ctx := context.Background()
 	hub := hubtest.New()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
@@ -56,7 +57,15 @@ func (o options) through(ctx context.Context, getenv func(string) string) (*thro
 	return &through{transport, connection.Key}, nil
 }
 
-func (t *through) close() { t.transport.CloseIdleConnections() }
+// saveLimit is how long a session that could not be saved is tried to save
+// before the program ends, and the session with it.
+const saveLimit = 20 * time.Second
+
+func (t *through) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), saveLimit)
+	defer cancel()
+	return t.transport.Close(ctx)
+}
 
 // questions gives the questions about operations. A host captures the original
 // before it sends an operation, and keeps it. Here somebody says that the

@@ -129,8 +129,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return cli.Complain(flags, stderr, string(wrong))
 		}
 		if err == nil {
-			defer t.close()
 			err = askAll(ctx, t.questions(o.ids), out)
+			if lost := t.close(); lost != nil {
+				fmt.Fprintln(stderr, "inspect:", lost)
+				out.failed++
+			}
 		}
 	default:
 		err = demonstrate(ctx, o, out, stderr)

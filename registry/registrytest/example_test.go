@@ -1,10 +1,14 @@
 package registrytest_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/registry"
 	"github.com/bailinghub/bailinghub-go/registry/registrytest"
@@ -58,9 +62,18 @@ func (s *rowStore) UpdateCredentials(ctx context.Context, key string, update fun
 	if err := connection.Check(next); err != nil {
 		return err
 	}
-	// The old refresh token is used up by now: save, whatever became of ctx.
-	// UPDATE … WHERE key = ? AND login = current, in one step; no row matched: registry.ErrChanged.
-	return s.db.Replace(context.WithoutCancel(ctx), key, current, next)
+	// The old refresh token is used up by now: save, whatever became of ctx, and
+	// try again while the database is away.
+	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.SaveLimit)
+	defer cancel()
+	for {
+		// UPDATE … WHERE key = ? AND login IN (current, next), in one step; no row matched: registry.ErrChanged.
+		err := s.db.Replace(saving, key, current, next)
+		if err == nil || errors.Is(err, registry.ErrChanged) || saving.Err() != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func TestRowStore(t *testing.T) {
@@ -73,6 +86,61 @@ func TestRowStore(t *testing.T) {
 			Register: db.Register, Login: db.Login, Logout: db.Logout, Remove: db.Remove,
 		}
 	})
+}
+
+// A database that is away during a save, or loses its answer, costs no session
+// as long as that is shorter than a save is worth trying.
+func TestRowStoreTriesItsSaveAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		away  time.Duration
+		loses bool
+		saved bool
+	}{
+		"a restart":         {away: 3 * time.Second, saved: true},
+		"a lost answer":     {loses: true, saved: true},
+		"a failover":        {away: registry.SaveLimit - time.Second, loses: true, saved: true},
+		"out for the night": {away: 8 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db := newDatabase()
+				store := &rowStore{db}
+				d := registry.Descriptor{HubURL: "https://hub.example.com", ClientAppID: "synthetic-host", Workspace: "catalog-agent"}
+				connection, err := db.Register(t.Context(), d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				login := registry.Credentials{
+					HubURL: d.HubURL, ClientAppID: d.ClientAppID, Workspace: d.Workspace, SessionID: "11111111-1111-4111-8111-111111111111",
+					AccessToken: registry.NewSecret("synthetic-access"), RefreshToken: registry.NewSecret("synthetic-refresh"),
+					AccessExpiresAt: time.Now(), RefreshExpiresAt: time.Now().Add(time.Hour),
+				}
+				if err := db.Login(t.Context(), connection.Key, login); err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				err = store.UpdateCredentials(t.Context(), connection.Key, func(_ context.Context, c registry.Credentials) (registry.Credentials, error) {
+					db.mu.Lock()
+					defer db.mu.Unlock()
+					db.losesAnswer = test.loses
+					if test.away > 0 {
+						db.awayUntil = start.Add(test.away)
+					}
+					c.RefreshToken = registry.NewSecret("synthetic-refresh-next")
+					return c, nil
+				})
+				stored, readErr := store.Credentials(t.Context(), connection.Key)
+				if saved := readErr == nil && stored.RefreshToken.Reveal() == "synthetic-refresh-next"; saved != test.saved || (err == nil) != test.saved {
+					t.Errorf("saved: %v, %v", saved, err)
+				}
+				if took := time.Since(start); took > registry.SaveLimit+time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
 }
 
 // The same database with a way past the checks of its Login.
@@ -94,6 +162,9 @@ type database struct {
 	mu    sync.Mutex
 	rows  map[string]row
 	locks map[string]chan struct{}
+
+	awayUntil   time.Time // for saves; the zero value is never
+	losesAnswer bool      // to the next save
 }
 
 type row struct {
@@ -134,19 +205,31 @@ func (db *database) Lock(ctx context.Context, key string) (unlock func(), err er
 	}
 }
 
-// Replace is UPDATE … SET login = next WHERE key = ? AND login = current.
+// Replace is UPDATE … SET login = next WHERE key = ? AND login IN (current, next):
+// it may have gone through before, and the answer got lost.
 func (db *database) Replace(_ context.Context, key string, current, next registry.Credentials) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if !time.Now().After(db.awayUntil) {
+		return errors.New("the database is away")
+	}
 	found := db.rows[key]
 	stored, err := registry.DecodeCredentials(found.Login)
-	if err != nil || !stored.Equal(current) {
+	if err != nil {
 		return registry.ErrChanged
 	}
+	before := found.Login
 	if found.Login, err = registry.EncodeCredentials(next); err != nil {
 		return err
 	}
+	if !stored.Equal(current) && !bytes.Equal(before, found.Login) {
+		return registry.ErrChanged
+	}
 	db.rows[key] = found
+	if db.losesAnswer {
+		db.losesAnswer = false
+		return errors.New("the connection broke in the commit")
+	}
 	return nil
 }
 
