@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
@@ -474,20 +472,17 @@ func refusedBy(answer *boundary.Answer) error {
 	case answer.Status == http.StatusOK:
 		return noLogin(answer.Status, "The session could not be renewed: the answer is not one that a Hub gives to a renewal. It is tried again in a minute at the earliest.")
 	}
-	return noLogin(answer.Status, "The Hub refused to renew the original session. Its client app may be disabled, or the session has ended; a process that shared this connection store and ended before it could save a renewed session may have lost it in this way. It is tried again in a minute at the earliest. If that does not help, a person has to restore its access; a new login is another session, which does not read this operation.")
+	return noLogin(answer.Status, "The Hub refused to renew the original session. Its client app may be disabled, the session may have ended, or a process that shared this connection store ended before it could save a renewed session. It is tried again in a minute at the earliest; else a person has to restore its access. A new login is another session, which does not read this operation.")
 }
 
 // isHubs reports whether an answer has the form of all of a Hub's: one JSON
 // object, that of a refusal with a code.
 func isHubs(answer *boundary.Answer) bool {
-	code := ""
-	err := strictjson.Object(answer.Body, func(name []byte, d *jsontext.Decoder) (err error) {
-		if string(name) == "error" {
-			code, _, err = strictjson.String(d)
-		}
-		return err
-	})
-	return err == nil && (code != "" || answer.Status == http.StatusOK)
+	var refusal struct {
+		Error string `json:"error"`
+	}
+	err := strictjson.Unmarshal(answer.Body, &refusal, strictjson.DropUnknown)
+	return err == nil && (refusal.Error != "" || answer.Status == http.StatusOK)
 }
 
 func noLogin(status int, message string) error {
