@@ -74,6 +74,27 @@ func (b *book) register(r Registration, now time.Time) (entry Connection, change
 	return entry, true, nil
 }
 
+const renaming = "renaming a connection"
+
+// rename changes the alias of a connection: it registers what is registered once
+// more, under another name. Changed is as for register.
+func (b *book) rename(key, alias string, now time.Time) (changed bool, err error) {
+	entry, err := b.find(key)
+	if err != nil {
+		return false, err
+	}
+	options := []RegisterOption{WithAlias(alias)}
+	if entry.InstanceID != "" {
+		options = append(options, WithInstance(entry.InstanceID))
+	}
+	r, err := NewRegistration(entry.Descriptor(), options...)
+	if err != nil {
+		return false, err
+	}
+	_, changed, err = b.register(r, now)
+	return changed, err
+}
+
 // conflict says what of entry another connection has already.
 func (b *book) conflict(entry Connection) error {
 	for _, other := range b.connections {

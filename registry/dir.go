@@ -73,7 +73,7 @@ type Dir struct {
 }
 
 var (
-	_ Store        = (*Dir)(nil)
+	_ LoginReader  = (*Dir)(nil)
 	_ LockReporter = (*Dir)(nil)
 )
 
@@ -233,6 +233,14 @@ func (d *Dir) SetCurrent(ctx context.Context, key string) error {
 	}, nothing)
 }
 
+// Rename does what [Memory.Rename] does.
+func (d *Dir) Rename(ctx context.Context, key, alias string) error {
+	if err := d.check(ctx, renaming, key); err != nil {
+		return err
+	}
+	return d.change(ctx, func(b *book) (bool, error) { return b.rename(key, alias, d.now()) }, nothing)
+}
+
 // Current does what [Memory.Current] does.
 func (d *Dir) Current(ctx context.Context) (Connection, error) {
 	if err := ready(ctx, "reading the current connection"); err != nil {
@@ -283,6 +291,22 @@ func (d *Dir) Credentials(ctx context.Context, key string) (Credentials, error) 
 		return Credentials{}, err
 	}
 	return *credentials, nil
+}
+
+// ConnectionCredentials implements [LoginReader].
+func (d *Dir) ConnectionCredentials(ctx context.Context, key string) (Connection, Credentials, error) {
+	if err := d.check(ctx, "reading a login", key); err != nil {
+		return Connection{}, Credentials{}, err
+	}
+	entry, err := d.entry(key)
+	if err != nil {
+		return Connection{}, Credentials{}, err
+	}
+	credentials, err := d.vault.read(entry)
+	if err != nil {
+		return Connection{}, Credentials{}, err
+	}
+	return *entry, *credentials, nil
 }
 
 // UpdateCredentials implements [Store]. Update runs in the goroutine of the

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,37 @@ func TestDirIsAStore(t *testing.T) {
 	registrytest.TestStore(t, func(t testing.TB) registrytest.Fixture {
 		path := tempPath(t)
 		t.Cleanup(func() { wantClean(t, path) })
-		return registrytest.Of(openDir(t, path), openDir(t, path))
+		fixture := registrytest.Of(openDir(t, path), openDir(t, path))
+		fixture.Address = path
+		return fixture
 	})
+}
+
+func TestDirKeepsLogins(t *testing.T) {
+	t.Parallel()
+	path := tempPath(t)
+	testKeeper(t, openDir(t, path))
+	wantClean(t, path)
+}
+
+// What one registry can do, the other can too. A Dir has locks to name besides.
+func TestMemoryAndDirDoTheSame(t *testing.T) {
+	t.Parallel()
+	methods := func(of reflect.Type) map[string]string {
+		all := map[string]string{}
+		for method := range of.Methods() {
+			signature := method.Type.String()
+			all[method.Name] = strings.Replace(signature, of.String(), "", 1)
+		}
+		return all
+	}
+	memory, dir := methods(reflect.TypeFor[*registry.Memory]()), methods(reflect.TypeFor[*registry.Dir]())
+	for _, own := range []string{"UpdateLock", "SetClock", "SetStep", "SetListen", "CountBook", "CountLogin", "RememberedLogins", "Seal"} {
+		delete(dir, own)
+	}
+	if diff := cmp.Diff(memory, dir); diff != "" {
+		t.Errorf("methods (-Memory +Dir):\n%s", diff)
+	}
 }
 
 func TestOpenDirArguments(t *testing.T) {

@@ -163,3 +163,39 @@ func ExampleMemory_UpdateCredentials() {
 	}
 	// Output: saved
 }
+
+// A host finds the operations of the login that it has now.
+func ExampleBinding_Equal() {
+	kept := registry.Binding{
+		HubURL: "https://hub.example.com/", ClientAppID: "commerce-agent", Workspace: "inventory",
+		SessionID: "11111111-1111-4111-8111-111111111111",
+	}
+	now := kept
+	now.HubURL = "https://HUB.example.com:443"
+	fmt.Println(kept.Equal(now))
+	now.SessionID = "22222222-2222-4222-8222-222222222222" // a new login
+	fmt.Println(kept.Equal(now))
+	fmt.Println(registry.Binding{}.Equal(registry.Binding{}))
+	// Output:
+	// true
+	// false
+	// false
+}
+
+// A second login beside the first one gets a name of its own.
+func ExampleMemory_Rename() {
+	ctx := context.Background()
+	store := registry.NewMemory()
+	connection, err := store.Register(ctx, registry.Descriptor{
+		HubURL: "https://hub.example.com", ClientAppID: "commerce-agent", Workspace: "inventory",
+	}, registry.WithInstance(registry.NewInstanceID()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := store.Rename(ctx, connection.Key, "night shift"); err != nil {
+		log.Fatal(err)
+	}
+	found, err := store.ByAlias(ctx, "night shift")
+	fmt.Println(found.Key == connection.Key, err)
+	// Output: true <nil>
+}

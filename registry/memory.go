@@ -29,7 +29,7 @@ type Memory struct {
 	updates namedlock.Local
 }
 
-var _ Store = (*Memory)(nil)
+var _ LoginReader = (*Memory)(nil)
 
 // NewMemory gives an empty registry.
 func NewMemory() *Memory { return &Memory{} }
@@ -133,6 +133,15 @@ func (m *Memory) Current(ctx context.Context) (Connection, error) {
 	return m.book.find(m.book.current)
 }
 
+// Rename gives a connection another alias, or none: "". See [WithAlias] for what
+// an alias may be. The error matches [ErrNotFound] where there is no connection.
+func (m *Memory) Rename(ctx context.Context, key, alias string) error {
+	return m.change(ctx, renaming, key, func() error {
+		_, err := m.book.rename(key, alias, time.Now())
+		return err
+	})
+}
+
 // ByAlias gives the connection of an alias, compared letter by letter. The
 // error matches [ErrNotFound] where there is none.
 func (m *Memory) ByAlias(ctx context.Context, alias string) (Connection, error) {
@@ -168,6 +177,27 @@ func (m *Memory) Credentials(ctx context.Context, key string) (Credentials, erro
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.login(key)
+}
+
+// ConnectionCredentials implements [LoginReader].
+func (m *Memory) ConnectionCredentials(ctx context.Context, key string) (Connection, Credentials, error) {
+	if err := ready(ctx, "reading a login"); err != nil {
+		return Connection{}, Credentials{}, err
+	}
+	if err := checkKey(key); err != nil {
+		return Connection{}, Credentials{}, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	credentials, err := m.login(key)
+	if err != nil {
+		return Connection{}, Credentials{}, err
+	}
+	connection, err := m.book.find(key)
+	if err != nil {
+		return Connection{}, Credentials{}, err
+	}
+	return connection, credentials, nil
 }
 
 // UpdateCredentials implements [Store]. Update runs in the goroutine of the

@@ -13,9 +13,13 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/registry"
+	"github.com/bailinghub/bailinghub-go/registry/registrytest"
 )
 
 func TestMain(m *testing.M) {
+	registrytest.Child(func(path string) (registry.Store, error) {
+		return registry.OpenDir(path, registry.AllowPlainCredentials())
+	})
 	childtest.Run(children)
 	goleak.VerifyTestMain(m, goleak.Cleanup(childtest.Descriptors()))
 }

@@ -23,11 +23,14 @@ import (
 // Errors. A key that is not registered is [ErrNotFound], a connection without
 // credentials [ErrNotLoggedIn], as errors.Is finds them. Everything else, a
 // database that is down for example, is an error of the store's own; its text
-// should be safe to show, because it may reach a log.
+// should be safe to show, because it may reach a log. Beside an error, the end
+// of the context included, a read gives nothing: the zero value.
 //
 // Exclusion. While update runs, no other update of the same key runs, in any
 // process. Updates of other keys do: one refresh may take seconds, since update
-// talks to a Hub, and must hold nobody else up. Waiting ends when ctx does,
+// talks to a Hub, and must hold nobody else up. Neither must those who wait:
+// twenty that wait for one key take no connection, thread or lock that its
+// holder, another key or a read needs. Waiting ends when ctx does,
 // with an error that matches ctx.Err(), and without update having run. So does
 // a call whose ctx had ended before.
 //
@@ -82,6 +85,19 @@ type Store interface {
 // inspection, which may wait for it. A host waits for a save a little longer
 // than this.
 const SaveLimit = 10 * time.Second
+
+// LoginReader is a [Store] that reads a connection and its login at once: one
+// query where Connection and Credentials are two. A host that finds it uses it
+// for every check of a binding. A store need not have it.
+type LoginReader interface {
+	Store
+	// ConnectionCredentials gives what Connection and Credentials give, under
+	// the same rules: what is stored now, without waiting for an update. Its
+	// error is that of whichever of the two has one, Connection first; beside
+	// it both values are zero. The credentials are of this connection: the error
+	// matches [ErrDamaged] where what is stored is not.
+	ConnectionCredentials(ctx context.Context, key string) (Connection, Credentials, error)
+}
 
 // LockReporter is a [Store] that can say what an update waits for. A host that
 // gives up on a refresh before the store does has no error of the store to show

@@ -43,6 +43,18 @@ func Run(children map[string]func(args []string) error) {
 		fmt.Printf("there is nothing called %q\n", name)
 		os.Exit(1)
 	}
+	do(child)
+}
+
+// RunOnly does what Run does for one child. It returns where another one, or
+// none, is meant.
+func RunOnly(name string, child func(args []string) error) {
+	if os.Getenv(variable) == name {
+		do(child)
+	}
+}
+
+func do(child func(args []string) error) {
 	if err := child(os.Args[1:]); err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)

@@ -2,6 +2,7 @@ package childtest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	childtest.RunOnly("one", func([]string) error { fmt.Println("the one"); return nil })
 	childtest.Run(map[string]func([]string) error{
 		"work": func(args []string) error { return childtest.Proceed(strings.Join(args, "+")) },
 		"fail": func([]string) error { return errors.New("it did not work") },
@@ -24,6 +26,9 @@ func TestChild(t *testing.T) {
 	c.GoOn()
 	if said := c.Done(); said != "" {
 		t.Errorf("the child says %q at its end", said)
+	}
+	if said := childtest.Start(t, "one").Done(); said != "the one" {
+		t.Errorf("the child says %q", said)
 	}
 	for name, want := range map[string]string{"fail": "error: it did not work", "other": `there is nothing called "other"`} {
 		if said, err := childtest.Start(t, name).End(); err == nil || said != want {

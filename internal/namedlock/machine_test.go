@@ -53,9 +53,9 @@ func TestLockTakesItsPort(t *testing.T) {
 	name := lockport.Registry(lockport.Quiet(t.TempDir(), "registry"))
 	address := fmt.Sprint("127.0.0.1:", namedlock.Port(name))
 	unlock := hold(t, locks, name)
-	if foreign, err := net.Listen("tcp", address); !errors.Is(err, syscall.EADDRINUSE) {
+	if foreign, err := net.Listen("tcp", address); err == nil {
 		_ = foreign.Close()
-		t.Errorf("listening on the port of a lock that is held: %v, want EADDRINUSE", err)
+		t.Error("another program can listen on the port of a lock that is held")
 	}
 	unlock()
 	foreign, err := net.Listen("tcp", address)

@@ -189,14 +189,32 @@ func (f *File) Rewrite(write func(io.Writer) error) error {
 	case !now.sameInode(mine):
 		return ErrChanged
 	}
+	if !replacesOpenFiles {
+		f.handle.close()
+	}
 	err = d.Replace()
 	if err != nil && !errors.Is(err, ErrNotSynced) {
+		if !replacesOpenFiles {
+			f.reopen(mine)
+		}
 		return err
 	}
 	d.file.unlock()
 	d.file, f.handle = f.handle, d.file // Discard closes the old one
 	f.size, f.broken = next.size, false
 	return err
+}
+
+// reopen opens the file again that was closed to be replaced. Where that cannot
+// be, every later use of it fails.
+func (f *File) reopen(mine Stamp) {
+	handle, err := f.folder.openSeen(f.name, f.path(), true)
+	if err != nil {
+		f.broken = true
+		return
+	}
+	now, err := handle.stampOf(f.path())
+	f.handle, f.broken = handle, f.broken || err != nil || !now.sameInode(mine)
 }
 
 // Replaced reports whether another file, or none, has the name of f now.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,8 +55,8 @@ func TestOpenAndMake(t *testing.T) {
 	if f.Replaced(privatedir.RefuseLink) {
 		t.Error("the folder has been replaced by itself")
 	}
-	if privatedir.ByRoot {
-		return // an open folder is not renamed there
+	if runtime.GOOS == "windows" {
+		return // where an open folder is not renamed
 	}
 	must(t, os.Rename(path, path+".old"))
 	if !f.Replaced(privatedir.FollowLink) {

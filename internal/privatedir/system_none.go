@@ -15,6 +15,8 @@ const (
 	errNotPermitted = syscall.EPERM
 )
 
+const replacesOpenFiles = false
+
 type (
 	folderHandle struct{}
 	fileHandle   struct{}

@@ -16,6 +16,9 @@ const (
 	errNotPermitted = unix.EPERM
 )
 
+// replacesOpenFiles: a file can be replaced while somebody has it open.
+const replacesOpenFiles = true
+
 // A folderHandle is an open folder, a fileHandle an open file.
 type (
 	folderHandle struct{ fd int }

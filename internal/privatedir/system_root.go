@@ -19,6 +19,10 @@ type (
 	fileHandle   struct{ *os.File }
 )
 
+// replacesOpenFiles: a file can be replaced while somebody has it open. On NTFS
+// it can, and not on every file system.
+const replacesOpenFiles = false
+
 func workingFolder() (string, error) { return os.Getwd() }
 
 // mine is up to the access list of the file, which is not looked at.

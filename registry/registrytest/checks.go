@@ -558,3 +558,138 @@ func losesNoRotation(s *scene) {
 		s.stored(exclusion, "after many rotations, each of which counts the access token up by one", c, want)
 	}
 }
+
+// comparesAndWritesInOneStep lets a newer login come while an update is saved, so
+// often that one comes between comparing and writing where these are two steps:
+// one that won shows that it came before the comparison, and the next one comes
+// a little later; one that did not comes a little earlier the next time.
+// Whatever the moment, the newer login is what is stored in the end.
+func comparesAndWritesInOneStep(s *scene) {
+	const rounds = 64
+	// A login begins so long after update returns; before it, where that is
+	// negative. How long a save takes says what a large step is.
+	var offset, step time.Duration
+	var wonBefore bool
+	for round := range rounds {
+		through := s.handles[round%len(s.handles)]
+		newer := login(s.a, 10+round)
+		s.login(s.loginA, s.a)
+		begin, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			<-begin
+			time.Sleep(offset)
+			done <- s.Login(context.Background(), s.a.Key, newer)
+		}()
+		var returned time.Time
+		err := s.update(through, s.a.Key, func(ctx context.Context, c registry.Credentials) (registry.Credentials, error) {
+			close(begin)
+			time.Sleep(-offset)
+			returned = time.Now()
+			return rotate(ctx, c)
+		})
+		took := time.Since(returned)
+		won := errors.Is(err, registry.ErrChanged)
+		if err != nil && !won {
+			s.breaks(saving, "UpdateCredentials through %s while a login came: %s; want no error or registry.ErrChanged", through.name, describe(err))
+		}
+		if err := within(s, once, "Fixture.Login during a save", func(context.Context) error { return <-done }); err != nil {
+			s.Fatalf("Fixture.Login during a save: %s", describe(err))
+		}
+		if failure := lookAtLogin(through, s.a, newer); failure != "" {
+			s.Fatal(saving.cited("after a login during the save of an update: " + failure + ": comparing and writing are two steps, and the login came in between"))
+		}
+		switch {
+		case step == 0:
+			step = took
+		case won != wonBefore:
+			step = max(step/2, took/32)
+		}
+		if wonBefore = won; won {
+			offset += step
+		} else {
+			offset -= step
+		}
+	}
+}
+
+// isNotUsedUp lets many wait for one key, as a store with a bounded number of
+// connections has to bear.
+func isNotUsedUp(s *scene) {
+	const waiters = 20
+	during := fmt.Sprintf("while %d updates of inventory wait", waiters)
+	release := s.hold(s.handles[0], s.a.Key, rotate)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	problems := make(chan string, waiters*len(s.handles))
+	for _, through := range s.handles {
+		for range waiters {
+			go func() {
+				var problem string
+				if err := through.UpdateCredentials(ctx, s.a.Key, same); err != nil && !errors.Is(err, context.Canceled) {
+					problem = fmt.Sprintf("UpdateCredentials through %s, among %d that wait: %s; want no error or context.Canceled", through.name, waiters, describe(err))
+				}
+				problems <- problem
+			}()
+		}
+	}
+	// Time for them to come to where they wait. A store that is right passes
+	// however many of them do.
+	time.Sleep(patience)
+	wantB := s.loginB
+	for _, through := range s.handles {
+		for _, failure := range within(s, exclusion, "reading through "+through.name+" "+during, func(context.Context) []string {
+			return []string{look(through, s.a, s.loginA), look(through, s.b, wantB)}
+		}) {
+			if failure != "" {
+				s.breaks(reads, "%s: %s", during, failure)
+			}
+		}
+		err := within(s, exclusion, "UpdateCredentials of orders through "+through.name+" "+during, func(ctx context.Context) error {
+			return through.UpdateCredentials(ctx, s.b.Key, rotate)
+		})
+		if err != nil {
+			s.breaks(exclusion, "UpdateCredentials of orders through %s %s: %s; want no error", through.name, during, describe(err))
+		}
+		wantB = rotated(wantB)
+	}
+	if err := release(); err != nil {
+		s.breaks(exclusion, "the UpdateCredentials of inventory that many wait for: %s; want no error", describe(err))
+	}
+	cancel()
+	for range cap(problems) {
+		if problem := within(s, exclusion, "UpdateCredentials whose context ended while it waited", func(context.Context) string { return <-problems }); problem != "" {
+			s.breaks(exclusion, "%s", problem)
+		}
+	}
+	s.stored(saving, "after an update that many waited for", s.a, rotated(s.loginA))
+	s.stored(saving, "after an update of orders "+during, s.b, wantB)
+}
+
+// givesNothingBesideAnError reads what is there with contexts that have ended.
+// A store may look at the context or not: what it gives is a value or an error.
+// The errors of what is not there are checked where they are due.
+func givesNothingBesideAnError(s *scene) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	expired, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
+	defer cancel()
+	for _, ended := range []context.Context{cancelled, expired} {
+		s.everywhere("with a context that has ended ("+describe(ended.Err())+")", func(through handle) (found []finding) {
+			report := func(method, what string) {
+				found = append(found, finding{errs, fmt.Sprintf("%s through %s gives %s beside its error", method, through.name, what)})
+			}
+			if connection, err := through.Connection(ended, s.a.Key); err != nil && connection != (registry.Connection{}) {
+				report("Connection", "a connection")
+			}
+			if credentials, err := through.Credentials(ended, s.a.Key); err != nil && credentials != (registry.Credentials{}) {
+				report("Credentials", "credentials")
+			}
+			if reader, ok := through.Store.(registry.LoginReader); ok {
+				if connection, credentials, err := reader.ConnectionCredentials(ended, s.a.Key); err != nil && (connection != registry.Connection{} || credentials != registry.Credentials{}) {
+					report("ConnectionCredentials", "a value")
+				}
+			}
+			return found
+		})
+	}
+}

@@ -23,22 +23,29 @@ func (s *rowStore) Connection(ctx context.Context, key string) (registry.Connect
 }
 
 func (s *rowStore) Credentials(ctx context.Context, key string) (registry.Credentials, error) {
+	_, credentials, err := s.ConnectionCredentials(ctx, key)
+	return credentials, err
+}
+
+// ConnectionCredentials makes the store a registry.LoginReader, which it need
+// not be: a host then checks a binding with one query in place of two.
+func (s *rowStore) ConnectionCredentials(ctx context.Context, key string) (registry.Connection, registry.Credentials, error) {
 	row, err := s.db.Select(ctx, key)
 	switch {
 	case err != nil:
-		return registry.Credentials{}, err
+		return registry.Connection{}, registry.Credentials{}, err
 	case row.Login == nil:
-		return registry.Credentials{}, registry.ErrNotLoggedIn
+		return registry.Connection{}, registry.Credentials{}, registry.ErrNotLoggedIn
 	}
 	credentials, err := registry.DecodeCredentials(row.Login)
 	if err != nil {
-		return registry.Credentials{}, err
+		return registry.Connection{}, registry.Credentials{}, err
 	}
 	// Whoever wrote the row, a login of another connection is never given.
 	if err := row.Connection.Check(credentials); err != nil {
-		return registry.Credentials{}, fmt.Errorf("%w: %v", registry.ErrDamaged, err)
+		return registry.Connection{}, registry.Credentials{}, fmt.Errorf("%w: %v", registry.ErrDamaged, err)
 	}
-	return credentials, nil
+	return row.Connection, credentials, nil
 }
 
 func (s *rowStore) UpdateCredentials(ctx context.Context, key string, update func(context.Context, registry.Credentials) (registry.Credentials, error)) error {
@@ -180,10 +187,13 @@ func (db *database) Select(ctx context.Context, key string) (row, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	found, ok := db.rows[key]
-	if err := ctx.Err(); err != nil || ok {
-		return found, err
+	switch {
+	case ctx.Err() != nil:
+		return row{}, ctx.Err()
+	case !ok:
+		return row{}, registry.ErrNotFound
 	}
-	return row{}, registry.ErrNotFound
+	return found, nil
 }
 
 func (db *database) Lock(ctx context.Context, key string) (unlock func(), err error) {

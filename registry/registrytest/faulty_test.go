@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/registry"
+	"github.com/bailinghub/bailinghub-go/registry/registrytest"
 )
 
 // A fault is what is wrong with a faulty store.
@@ -13,6 +14,7 @@ type fault string
 
 const (
 	none                    fault = ""
+	noneOfReader            fault = "has no fault, and reads both at once"
 	updatesTwice            fault = "runs update twice"
 	updatesAgainWhenChanged fault = "runs update again when it lost to a newer login"
 	updatesAgainOnError     fault = "runs update again after its error"
@@ -70,6 +72,20 @@ const (
 	foreignIsNotLoggedIn    fault = "calls credentials of another connection no login"
 	foreignUpdates          fault = "runs update with credentials of another connection"
 	answersBesideError      fault = "gives credentials beside an error"
+	connectionBesideError   fault = "gives a connection beside an error"
+	answersBesideContext    fault = "gives credentials beside the error of a context"
+	connectionBesideContext fault = "gives a connection beside the error of a context"
+	comparesThenWrites      fault = "compares and writes in two steps"
+	waitersHoldConnections  fault = "lets those who wait for a key hold the connections that the holder needs"
+	waitersHoldEverybody    fault = "lets those who wait for a key hold the connections that other keys need"
+
+	// Of a store that is a registry.LoginReader too.
+	readsOldLogin       fault = "reads a login that was replaced, with its connection"
+	readsOldConnection  fault = "reads another connection with a login"
+	readsBothToServeAny fault = "reads credentials of another Hub with a connection"
+	readsBothBesideErr  fault = "reads a connection beside the error of its login"
+	readsBothBesideCtx  fault = "reads a connection beside the error of a context"
+	readsBothWait       fault = "lets reads of both wait for the update of the key"
 )
 
 // faulty is a handle on a store that is right but for one fault. It waits on
@@ -79,6 +95,8 @@ type faulty struct {
 	*state
 	updates *locks
 	seen    map[string]registry.Credentials
+	// pool are the connections of this handle, where it has a bounded number.
+	pool mutex
 }
 
 // state is what the handles of a store share.
@@ -124,8 +142,9 @@ func (l *locks) of(key string) mutex {
 
 func newFaulty(f fault) (first, second *faulty) {
 	shared := &state{make(mutex, 1), map[string]registry.Connection{}, map[string]registry.Credentials{}, registry.Credentials{}}
-	first = &faulty{f, shared, newLocks(), map[string]registry.Credentials{}}
-	second = &faulty{f, shared, first.updates, map[string]registry.Credentials{}}
+	const connections = 8
+	first = &faulty{f, shared, newLocks(), map[string]registry.Credentials{}, make(mutex, connections)}
+	second = &faulty{f, shared, first.updates, map[string]registry.Credentials{}, make(mutex, connections)}
 	if f == excludesInProcessOnly {
 		second.updates = newLocks()
 	}
@@ -241,16 +260,34 @@ func (s *faulty) Remove(ctx context.Context, key string) error {
 	return nil
 }
 
+// connect takes a connection of this handle, where there is a bounded number.
+func (s *faulty) connect(ctx context.Context) (disconnect func(), err error) {
+	if s.fault != waitersHoldConnections && s.fault != waitersHoldEverybody {
+		return func() {}, nil
+	}
+	return s.pool.unlock, s.pool.lock(ctx)
+}
+
 func (s *faulty) Connection(ctx context.Context, key string) (registry.Connection, error) {
 	if err := s.waitToRead(ctx, key); err != nil {
 		return registry.Connection{}, err
 	}
+	disconnect, err := s.connect(ctx)
+	if err != nil {
+		return registry.Connection{}, err
+	}
+	defer disconnect()
 	if err := s.mu.lock(ctx); err != nil {
+		if s.fault == connectionBesideContext {
+			return s.connections[key], err
+		}
 		return registry.Connection{}, err
 	}
 	defer s.mu.unlock()
 	c, ok := s.connections[key]
 	switch {
+	case !ok && s.fault == connectionBesideError:
+		return registry.Connection{Key: key}, registry.ErrNotFound
 	case !ok && s.fault == unknownIsNil:
 		return registry.Connection{}, nil
 	case !ok:
@@ -281,7 +318,15 @@ func (s *faulty) Credentials(ctx context.Context, key string) (registry.Credenti
 	if err := s.waitToRead(ctx, key); err != nil {
 		return registry.Credentials{}, err
 	}
+	disconnect, err := s.connect(ctx)
+	if err != nil {
+		return registry.Credentials{}, err
+	}
+	defer disconnect()
 	if err := s.mu.lock(ctx); err != nil {
+		if s.fault == answersBesideContext {
+			return s.logins[key], err
+		}
 		return registry.Credentials{}, err
 	}
 	defer s.mu.unlock()
@@ -362,6 +407,27 @@ func (s *faulty) UpdateCredentials(ctx context.Context, key string, update func(
 	if s.fault == ignoresContext || s.fault == beginsAfterContext && ctx.Err() != nil {
 		waiting = context.Background()
 	}
+	if s.fault == waitersHoldConnections {
+		// One for the whole update; the save takes one more.
+		disconnect, err := s.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer disconnect()
+	}
+	if s.fault == waitersHoldEverybody {
+		// One while it waits, and none while update runs.
+		disconnect, err := s.connect(ctx)
+		if err != nil {
+			return err
+		}
+		if err := lock.lock(waiting); err != nil {
+			disconnect()
+			return err
+		}
+		disconnect()
+		lock.unlock()
+	}
 	if err := lock.lock(waiting); err != nil {
 		if s.fault == mistakesContext {
 			return context.Canceled
@@ -438,11 +504,21 @@ func (s *faulty) finish(ctx context.Context, key string, given context.Context, 
 	if s.fault == losesAfterContext && ctx.Err() != nil {
 		return ctx.Err()
 	}
+	disconnect, err := s.connect(context.Background())
+	if err != nil {
+		return err
+	}
+	defer disconnect()
 	if err := s.mu.lock(context.Background()); err != nil {
 		return err
 	}
 	defer s.mu.unlock()
 	now, err := s.login(key)
+	if s.fault == comparesThenWrites {
+		s.mu.unlock()
+		time.Sleep(time.Millisecond) // the way to a database and back
+		_ = s.mu.lock(context.Background())
+	}
 	changed := err != nil || !now.Equal(before)
 	switch {
 	case s.fault == overwritesNewerLogin && err == nil, s.fault == resurrects && err != nil:
@@ -487,4 +563,52 @@ func (s *faulty) finish(ctx context.Context, key string, given context.Context, 
 		return ctx.Err()
 	}
 	return nil
+}
+
+// faultyReader is a store that reads a connection and its login at once.
+type faultyReader struct{ *faulty }
+
+func (s faultyReader) ConnectionCredentials(ctx context.Context, key string) (registry.Connection, registry.Credentials, error) {
+	if s.fault == readsBothWait {
+		if err := s.wait(ctx, key); err != nil {
+			return registry.Connection{}, registry.Credentials{}, err
+		}
+	}
+	if err := s.mu.lock(ctx); err != nil {
+		if s.fault == readsBothBesideCtx {
+			return s.connections[key], registry.Credentials{}, err
+		}
+		return registry.Connection{}, registry.Credentials{}, err
+	}
+	defer s.mu.unlock()
+	connection := s.connections[key]
+	credentials, err := s.login(key)
+	switch {
+	case s.fault == readsBothToServeAny && errors.Is(err, registry.ErrDamaged):
+		return connection, s.logins[key], nil
+	case s.fault == readsBothBesideErr && err != nil:
+		return connection, registry.Credentials{}, err
+	case err != nil:
+		return registry.Connection{}, registry.Credentials{}, err
+	}
+	switch s.fault {
+	case readsOldLogin:
+		if old, ok := s.seen["both of "+key]; ok {
+			return connection, old, nil
+		}
+		s.seen["both of "+key] = credentials
+	case readsOldConnection:
+		connection.UpdatedAt = time.Time{}
+	}
+	return connection, credentials, nil
+}
+
+// handles gives the two handles of a store as the suite gets them.
+func handles(f fault) (first, second registrytest.Registry, plant func(context.Context, string, registry.Credentials) error) {
+	one, other := newFaulty(f)
+	switch f {
+	case readsOldLogin, readsOldConnection, readsBothToServeAny, readsBothBesideErr, readsBothBesideCtx, readsBothWait, noneOfReader:
+		return faultyReader{one}, faultyReader{other}, one.Plant
+	}
+	return one, other, one.Plant
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Fixture is one store, empty at first, as the suite needs to see it. All
-// fields but Other and Plant are required. The functions are what the host
+// fields but Other, Address and Plant are required. The functions are what the host
 // itself, or its login, does to the store; they may go through either handle.
 type Fixture struct {
 	// Store is the store.
@@ -16,6 +16,11 @@ type Fixture struct {
 	// a second connection to the database, the folder opened again. Leave it
 	// nil only where there can be no other process.
 	Other registry.Store
+	// Address is how another process opens the store: a URL, a path. With it
+	// the suite starts some, by way of [Child], and checks that exclusion
+	// reaches across them. Leave it empty only where there can be no other
+	// process.
+	Address string
 	// Register adds a connection. One that is there already stays, with its
 	// login.
 	Register func(context.Context, registry.Descriptor) (registry.Connection, error)
@@ -44,7 +49,8 @@ type Registry interface {
 }
 
 // Of makes a fixture of a registry and, where it is not nil, a second handle
-// on it. It leaves Plant nil, which is right for [registry.Memory].
+// on it. It leaves Address empty and Plant nil, which is right for
+// [registry.Memory].
 func Of(store Registry, other registry.Store) Fixture {
 	return Fixture{
 		Store: store,

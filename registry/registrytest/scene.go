@@ -253,6 +253,15 @@ func (s *scene) gone(p paragraph, when string, c registry.Connection, reason err
 		if err != nil && got != (registry.Credentials{}) {
 			found = append(found, finding{p, fmt.Sprintf("Credentials through %s gives credentials beside its error", through.name)})
 		}
+		if reader, ok := through.Store.(registry.LoginReader); ok {
+			connection, credentials, err := reader.ConnectionCredentials(context.Background(), c.Key)
+			if !errors.Is(err, reason) {
+				found = append(found, finding{p, fmt.Sprintf("ConnectionCredentials through %s: %s; want %s", through.name, describe(err), describe(reason))})
+			}
+			if err != nil && (connection != registry.Connection{} || credentials != registry.Credentials{}) {
+				found = append(found, finding{p, fmt.Sprintf("ConnectionCredentials through %s gives a value beside its error", through.name)})
+			}
+		}
 		return found
 	})
 }
@@ -301,6 +310,20 @@ func lookAtLogin(through handle, c registry.Connection, want registry.Credential
 	if !got.Equal(want) {
 		return fmt.Sprintf("Credentials of %s through %s gives another %s than should be stored", c.Workspace, through.name, difference(got, want))
 	}
+	reader, ok := through.Store.(registry.LoginReader)
+	if !ok {
+		return ""
+	}
+	connection, credentials, err := reader.ConnectionCredentials(context.Background(), c.Key)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("ConnectionCredentials of %s through %s: %s; want the connection and its login", c.Workspace, through.name, describe(err))
+	case !credentials.Equal(want):
+		return fmt.Sprintf("ConnectionCredentials of %s through %s gives another %s than should be stored", c.Workspace, through.name, difference(credentials, want))
+	}
+	if differs := connectionDifference(connection, c); differs != "" {
+		return fmt.Sprintf("ConnectionCredentials of %s through %s gives %s", c.Workspace, through.name, differs)
+	}
 	return ""
 }
 
@@ -309,6 +332,15 @@ func lookAtConnection(through handle, c registry.Connection) string {
 	if err != nil {
 		return fmt.Sprintf("Connection of %s through %s: %s; want the connection", c.Workspace, through.name, describe(err))
 	}
+	if differs := connectionDifference(connection, c); differs != "" {
+		return fmt.Sprintf("Connection of %s through %s gives %s", c.Workspace, through.name, differs)
+	}
+	return ""
+}
+
+// connectionDifference says what of a connection is not as it should be; "" for
+// nothing.
+func connectionDifference(connection, c registry.Connection) string {
 	var differs []string
 	for _, member := range [...]struct {
 		name      string
@@ -329,10 +361,7 @@ func lookAtConnection(through handle, c registry.Connection) string {
 			differs = append(differs, fmt.Sprintf("%s %v; want %v", member.name, member.got, member.want))
 		}
 	}
-	if len(differs) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("Connection of %s through %s gives %s", c.Workspace, through.name, strings.Join(differs, ", and "))
+	return strings.Join(differs, ", and ")
 }
 
 // difference names the members that differ. The tokens are synthetic here, but

@@ -61,4 +61,8 @@ var checks = []struct {
 	{"holds nobody up during a slow update", holdsNobodyUp},
 	{"excludes other updates of the key", excludesOtherUpdates},
 	{"loses no rotation of many", losesNoRotation},
+	{"excludes updates in other processes", excludesOtherProcesses},
+	{"compares and writes in one step", comparesAndWritesInOneStep},
+	{"is not used up by those who wait", isNotUsedUp},
+	{"gives nothing beside an error", givesNothingBesideAnError},
 }
