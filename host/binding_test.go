@@ -578,3 +578,38 @@ func TestStoreFailures(t *testing.T) {
 		t.Errorf("%+v", failure.Feedback)
 	}
 }
+
+func TestOriginalCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := w.original.Check(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*host.Original){
+		"no id":             func(o *host.Original) { o.InvocationID = "" },
+		"no key":            func(o *host.Original) { o.ConnectionKey = "" },
+		"another workspace": func(o *host.Original) { o.Workspace = "another" },
+		"no Hub":            func(o *host.Original) { o.ExpectedBinding.HubURL = "" },
+		"no session":        func(o *host.Original) { o.ExpectedBinding.SessionID = "" },
+		"a bad tool":        func(o *host.Original) { o.Tool = "no tool" },
+	} {
+		o := w.original
+		change(&o)
+		w.failure(o.Check(), feedback.CodeInvalidRequest)
+		if o.Check() == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+func TestNewInvocationID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, other := host.NewInvocationID(), host.NewInvocationID()
+	if one == other {
+		t.Error("twice the same")
+	}
+	if _, err := w.transport.Capture(t.Context(), w.connection.Key, one); err != nil {
+		t.Error(err)
+	}
+}

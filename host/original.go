@@ -1,6 +1,8 @@
 package host
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
@@ -38,6 +40,24 @@ type Original struct {
 	// operation can be asked about. It is told, and not compared. Zero where it
 	// is not known.
 	SessionEnds time.Time `json:"session_ends,omitzero"`
+}
+
+// NewInvocationID makes the id of a new operation: 64 hexadecimal digits from
+// the system's random source. The operation is captured, kept and sent under it.
+func NewInvocationID() string {
+	var id [32]byte
+	_, _ = rand.Read(id[:]) // It never fails.
+	return hex.EncodeToString(id[:])
+}
+
+// Check says what is wrong with an original that no inspection would take. The
+// error is a [*feedback.Error] with [feedback.CodeInvalidRequest].
+func (o Original) Check() error {
+	if err := o.valid(); err != nil {
+		return err
+	}
+	_, err := o.sessionKey()
+	return err
 }
 
 // valid checks what an original says of its invocation.

@@ -25,6 +25,8 @@ var mayImport = map[string]struct {
 	"agentclient/hermesx/hermestest":  {http: true},
 	"agentclient/hubtest":             {http: true},
 	"host":                            {own: []string{"feedback", "receipt", "registry", "agentclient"}, others: []string{"golang.org/x/oauth2"}, http: true},
+	"host/journal":                    {own: []string{"feedback", "host"}, others: []string{"github.com/go-json-experiment/json"}},
+	"host/journal/journaltest":        {own: []string{"feedback", "receipt", "registry", "host", "host/journal"}},
 }
 
 // lowest are the internal packages: they import each other and nothing above.

@@ -1,0 +1,35 @@
+// Package journal keeps the operations of an agent host: each is on the disk
+// before it is sent, so that whatever becomes of the process, the host can ask
+// what became of the operation.
+//
+//	operations, err := journal.OpenFile("operations.jsonl")
+//	if err != nil {
+//		return err
+//	}
+//	defer operations.Close()
+//
+//	// When a model asks for an operation.
+//	entry, err := journal.Begin(ctx, operations, transport, journal.Call{CallID: callID, ConnectionKey: key, Tool: tool, About: about})
+//	if errors.Is(err, journal.ErrExists) {
+//		return tell(entry) // this call was made before: nothing is sent again
+//	}
+//	if err != nil {
+//		return err // nothing was kept, so nothing is sent
+//	}
+//	// … send it, once, under entry.Original …
+//
+//	// When the host starts, and now and then.
+//	for entry, err := range journal.Reopen(ctx, operations, transport) {
+//		if err != nil {
+//			return err
+//		}
+//		tell(entry)
+//	}
+//
+// An operation is open until evidence settles it, or a person gives it up. No
+// answer, no lost connection and no time that has passed closes one: each may
+// have been sent, so none is ever sent again.
+//
+// [File] keeps a journal in a file, for one process. [Journal] is the interface
+// for other places; package journaltest has the suite that each must pass.
+package journal

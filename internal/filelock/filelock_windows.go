@@ -1,0 +1,43 @@
+package filelock
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// What is locked is a byte far behind the end of any file, because nobody else
+// can read what is locked.
+const (
+	lockedByteLow  = 0xfffffffe
+	lockedByteHigh = 0x7fffffff
+)
+
+func lock(file *os.File) error {
+	err := control(file, func(handle windows.Handle, at *windows.Overlapped) error {
+		return windows.LockFileEx(handle, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
+	})
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return ErrLocked
+	}
+	return err
+}
+
+func unlock(file *os.File) error {
+	return control(file, func(handle windows.Handle, at *windows.Overlapped) error {
+		return windows.UnlockFileEx(handle, 0, 1, 0, at)
+	})
+}
+
+func control(file *os.File, do func(windows.Handle, *windows.Overlapped) error) error {
+	connection, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var done error
+	err = connection.Control(func(handle uintptr) {
+		done = do(windows.Handle(handle), &windows.Overlapped{Offset: lockedByteLow, OffsetHigh: lockedByteHigh})
+	})
+	return errors.Join(err, done)
+}
