@@ -183,8 +183,8 @@ func (f *File) finish(x index, rest, header []byte) error {
 	return nil
 }
 
-func (f *File) damaged(line int, what string) error {
-	return fail(fmt.Sprintf("line %d of %s is damaged: %s. The file is left as it is: have a person look at it", line, f.disk.path, what), ErrDamaged)
+func (f *File) damaged(line int, flaw string) error {
+	return fail(fmt.Sprintf("line %d of %s is damaged: %s. The file is left as it is: have a person look at it", line, f.disk.path, flaw), ErrDamaged)
 }
 
 // read gives the entry at a place. The caller holds mu.

@@ -74,7 +74,7 @@ func messages(t *testing.T) (sentences, texts []message) {
 		}
 	}
 	for _, s := range files {
-		below := s.pkg == "registry" || s.pkg == "internal/fault" || s.pkg == "internal/privatedir" || s.pkg == "internal/namedlock"
+		below := s.pkg == "registry" || s.pkg == "internal/fault" || s.pkg == "internal/privatedir" || s.pkg == "internal/namedlock" || s.pkg == "host/journal"
 		add := func(expr ast.Expr) {
 			sentences = append(sentences, message{s.fset.Position(expr.Pos()).String(), expr})
 		}
