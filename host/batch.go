@@ -450,7 +450,8 @@ func (b *batch) take(w *work) []Observation {
 func (b *batch) repeats(failure *feedback.Error) bool {
 	return b.transport.settings.MaxRetries > 0 &&
 		failure.Feedback.Category == feedback.CategoryTransportUnavailable &&
-		failure.Feedback.Code != feedback.CodeAgentRequestTimeout
+		failure.Feedback.Code != feedback.CodeAgentRequestTimeout &&
+		!boundary.WillRefuseAgain(failure)
 }
 
 // pushedBack reports that the Hub has too much to do. Not every 503 says so.

@@ -151,7 +151,7 @@ func (e *exchange) checkRetry(ctx context.Context, _ *http.Response, _ error) (b
 	if _, lost := errors.AsType[*LostError](e.err); e.err != nil && !lost {
 		return false, nil
 	}
-	if !e.request.Again(e.answer) {
+	if WillRefuseAgain(e.err) || !e.request.Again(e.answer) {
 		return false, nil
 	}
 	var asked time.Duration

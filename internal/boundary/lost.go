@@ -24,6 +24,9 @@ func (e *LostError) Unwrap() []error { return e.Causes }
 
 // NewLostError takes from err what is safe to show.
 func NewLostError(err error) *LostError {
+	if refused, ok := errors.AsType[*ProxyError](err); ok {
+		return &LostError{Reason: refused.Error(), Causes: []error{refused}}
+	}
 	lost := &LostError{}
 	for _, known := range lostReasons {
 		if cause := known.find(err); cause != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -77,6 +76,7 @@ func NewTransport(s Settings) *Transport {
 	if proxy := own.Proxy; proxy != nil {
 		own.Proxy = secureProxy(proxy)
 	}
+	own.OnProxyConnectResponse = checkProxy(own.OnProxyConnectResponse)
 	return &Transport{own: &pool{Transport: own}}
 }
 
@@ -171,16 +171,5 @@ func (t *Transport) CloseIdleConnections() {
 	t.spare.CloseIdleConnections()
 	for limited := range t.lent {
 		limited.CloseIdleConnections()
-	}
-}
-
-// secureProxy is proxy for https only: a proxy sees the credential of a plain
-// http request.
-func secureProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
-	return func(r *http.Request) (*url.URL, error) {
-		if r.URL.Scheme != "https" {
-			return nil, nil
-		}
-		return proxy(r)
 	}
 }
