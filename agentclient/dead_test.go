@@ -110,8 +110,13 @@ func TestADeadConnectionIsNotUsedAgain(t *testing.T) {
 					warmUp()
 					if s.isDead(conn) {
 						s.arrived <- struct{}{}
-						id := stream
-						go func() { <-s.release; id.head("200"); id.body(receiptBody) }()
+						go func() {
+							<-s.release
+							s.mu.Lock() // one writes at a time
+							defer s.mu.Unlock()
+							stream.head("200")
+							stream.body(receiptBody)
+						}()
 						return true
 					}
 					stream.head("200")
@@ -153,6 +158,7 @@ func TestADeadConnectionIsNotUsedAgain(t *testing.T) {
 		for range 3 {
 			if _, err := client.InspectInvocation(t.Context(), invocationID); err != nil {
 				t.Errorf("%s: after the time-out: %v", protocol, err)
+				break
 			}
 		}
 		if len(s.arrived) > 0 {
