@@ -31,7 +31,7 @@ func TestPackedBodies(t *testing.T) {
 	good := packed(receiptBody)
 	half := len(receiptBody) / 2
 	wrong := slices.Clone(good)
-	wrong[len(wrong)-8]++ // in the checksum
+	wrong[len(wrong)-8]++                     // in the checksum
 	empty := bytes.Repeat(packed(""), 60_000) // more than the limit of what it unpacks to
 	for name, test := range map[string]struct {
 		body     []byte
