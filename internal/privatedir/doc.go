@@ -13,9 +13,7 @@
 //	}
 //	return draft.Replace() // whole, or as it was
 //
-// [Watched] reads a file again only when it has changed. [File] is one that
-// grows: each [File.Append] is synced when it returns, and [File.Rewrite]
-// replaces all of it. [Folder.Lock] is a lock file that says who holds it.
+// [Watched] reads a file again only when it has changed.
 //
 // # Errors
 //
@@ -32,10 +30,11 @@
 // Two names change places in one step on Linux alone ([Draft.ReplaceIf]), and
 // room is set aside in one step there, and is written elsewhere.
 //
-// On Windows files are opened by their path, and without following links too.
-// Who may open them is up to the access lists that a new file inherits: those of
-// a user's profile let in the user, administrators and the system. They are not
-// looked at. A folder needs no sync there.
+// On Windows a folder is held open too, and what a link leads to is not taken for
+// the file: its identity and times are those of what was seen before. Who may
+// open a file is up to the access list that it inherits: that of a user's profile
+// lets in the user, administrators and the system. Access lists are not looked
+// at. A folder needs no sync there.
 //
 // On other systems every function fails with errors.ErrUnsupported.
 package privatedir

@@ -1,11 +1,9 @@
 package privatedir
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"regexp"
 
@@ -93,61 +91,13 @@ func (d *Draft) write(data []byte) error {
 	if err := d.file.writeAll(data, 0); err != nil {
 		return err
 	}
-	return d.cutAndSync(int64(len(data)))
-}
-
-// FillFrom makes what write writes the content, on the disk. An error of write
-// is returned as it is.
-func (d *Draft) FillFrom(write func(io.Writer) error) error {
-	out := &drain{folder: d.folder, file: d.file}
-	buffered := bufio.NewWriterSize(out, 64<<10)
-	err := write(buffered)
-	if err == nil {
-		err = buffered.Flush()
-	}
-	switch {
-	case out.err != nil:
-		return fault.System("writing "+d.path(), out.err)
-	case err != nil:
-		return err
-	}
-	if err := d.cutAndSync(out.size); err != nil {
-		return fault.System("writing "+d.path(), err)
-	}
-	return nil
-}
-
-// cutAndSync ends a file at size bytes and puts it on the disk.
-func (d *Draft) cutAndSync(size int64) error {
-	if err := d.file.cut(size); err != nil {
+	if err := d.file.cut(int64(len(data))); err != nil {
 		return err
 	}
 	if err := d.folder.step.before("sync"); err != nil {
 		return err
 	}
 	return d.file.sync()
-}
-
-// drain writes to a file, one piece after the other.
-type drain struct {
-	folder *Folder
-	file   fileHandle
-	size   int64
-	err    error // of the system
-}
-
-func (d *drain) Write(data []byte) (int, error) {
-	if d.err == nil {
-		d.err = d.folder.step.before("write")
-	}
-	if d.err == nil {
-		d.err = d.file.writeAll(data, d.size)
-	}
-	if d.err != nil {
-		return 0, d.err
-	}
-	d.size += int64(len(data))
-	return len(data), nil
 }
 
 // writeAll writes data at an offset.
@@ -294,7 +244,7 @@ func (f *Folder) sweepOne(name, target string) {
 		if err != nil || replaceable(now, name) != nil {
 			return
 		}
-		file, err := f.handle.openFile(name, false)
+		file, err := f.handle.openFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -17,8 +17,6 @@ var (
 	ErrChanged = errors.New("another file has the name")
 	// ErrNotSynced: the change was made and may not outlast a power failure.
 	ErrNotSynced = errors.New("the change was made, but not synced")
-	// ErrLocked: another one has the lock file.
-	ErrLocked = errors.New("another one has the lock file")
 )
 
 // errAgain says that a file changed in the middle of something, which may go
@@ -38,8 +36,8 @@ func missingOr(doing string, err error) error {
 // Steps is asked before each step that changes something on the disk, and an
 // error of it counts as one of the system. In use it is nil; a test lets a step
 // fail, or the process die there. The steps are "make folder", "create",
-// "allocate", "write", "sync", "exchange", "put back", "rename", "sync folder",
-// "erase", "append" and "cut".
+// "allocate", "write", "sync", "exchange", "put back", "rename", "sync folder"
+// and "erase".
 type Steps func(step string) error
 
 func (s Steps) before(step string) error {

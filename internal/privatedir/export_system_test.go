@@ -1,4 +1,4 @@
-//go:build !privatedir_root
+//go:build !windows && !privatedir_root
 
 package privatedir
 

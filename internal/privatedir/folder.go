@@ -19,7 +19,6 @@ type Folder struct {
 	path   string
 	stamp  Stamp
 	step   Steps
-	shared bool // it need not be the user's alone; its files must
 }
 
 // Open opens the folder at path, to which a link may lead. The error matches
@@ -27,15 +26,6 @@ type Folder struct {
 // of the user alone: of mode 0700, where the system has modes. Step may be nil.
 func Open(path string, step Steps) (*Folder, error) {
 	return newFolder(&Folder{path: path, step: step}, func() (Stamp, error) { return lookFolder(path, FollowLink) }, func() (folderHandle, error) {
-		return openFolder(path)
-	})
-}
-
-// OpenShared is Open for a folder of any owner and mode. Files in it are the
-// user's alone all the same; whoever may write into the folder can take them
-// away.
-func OpenShared(path string, step Steps) (*Folder, error) {
-	return newFolder(&Folder{path: path, step: step, shared: true}, func() (Stamp, error) { return lookFolder(path, FollowLink) }, func() (folderHandle, error) {
 		return openFolder(path)
 	})
 }
@@ -73,7 +63,7 @@ func newFolder(f *Folder, look func() (Stamp, error), open func() (folderHandle,
 	if err != nil {
 		return nil, missingOr("looking at the folder "+f.path, err)
 	}
-	if err := f.check(before); err != nil {
+	if err := privateFolder(before, f.path); err != nil {
 		return nil, err
 	}
 	if f.handle, err = open(); err != nil {
@@ -83,18 +73,11 @@ func newFolder(f *Folder, look func() (Stamp, error), open func() (folderHandle,
 		f.Close()
 		return nil, fault.System("looking at the folder "+f.path, err)
 	}
-	if err := f.check(f.stamp); err != nil {
+	if err := privateFolder(f.stamp, f.path); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
-}
-
-func (f *Folder) check(s Stamp) error {
-	if f.shared && s.folder() {
-		return nil
-	}
-	return privateFolder(s, f.path)
 }
 
 // Close gives the folder back.
@@ -195,7 +178,7 @@ func (f *Folder) Read(name string, limit int64) ([]byte, Stamp, error) {
 // readSeen reads the file that was seen; errAgain means that it is another one
 // by now, or has changed meanwhile.
 func (f *Folder) readSeen(name, path string, seen Stamp) ([]byte, error) {
-	file, err := f.openSeen(name, path, false)
+	file, err := f.openSeen(name, path)
 	if err != nil {
 		return nil, err
 	}
@@ -226,8 +209,8 @@ func (f *Folder) readSeen(name, path string, seen Stamp) ([]byte, error) {
 
 // openSeen opens a file that was there a moment ago; errAgain means that it is
 // not a file any more.
-func (f *Folder) openSeen(name, path string, write bool) (fileHandle, error) {
-	file, err := f.handle.openFile(name, write)
+func (f *Folder) openSeen(name, path string) (fileHandle, error) {
+	file, err := f.handle.openFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), isLink(err):
 		return file, errAgain

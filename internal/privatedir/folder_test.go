@@ -3,7 +3,6 @@ package privatedir_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/internal/privatedir"
 )
 
@@ -115,10 +115,6 @@ func TestRefused(t *testing.T) {
 			must(t, err)
 			_, _, err = f.Read("file", 100)
 			wantFault(t, err, privatedir.ErrDamaged, at)
-			_, _, err = f.OpenFile("file")
-			wantFault(t, err, privatedir.ErrDamaged, at)
-			_, err = f.Lock("file", "")
-			wantFault(t, err, privatedir.ErrDamaged, at)
 			if how != "for everybody" { // which a new content puts right
 				wantFault(t, f.Erase("file"), privatedir.ErrDamaged, at, "left alone")
 				d, err := f.Draft("file")
@@ -147,19 +143,16 @@ func TestRefusedFolders(t *testing.T) {
 	must(t, os.Chmod(path, 0o755))
 	_, err := privatedir.Open(path, nil)
 	wantFault(t, err, privatedir.ErrDamaged, path, "0755", "0700")
-	f, err := privatedir.OpenShared(path, nil)
+	must(t, os.Chmod(path, 0o700))
+	f, err := privatedir.Open(path, nil)
 	must(t, err)
 	defer f.Close()
-	save(t, f, "file", "text")
-	wantContent(t, filepath.Join(path, "file"), "text")
 	must(t, os.Chmod(filepath.Join(path, "sub"), 0o750))
 	_, err = f.Open("sub")
 	wantFault(t, err, privatedir.ErrDamaged, "sub", "0750")
 	must(t, os.Symlink(".", filepath.Join(path, "link")))
 	_, err = f.Open("link")
 	wantFault(t, err, privatedir.ErrDamaged, "link is not a folder")
-	_, err = privatedir.OpenShared(filepath.Join(path, "file"), nil)
-	wantFault(t, err, privatedir.ErrDamaged, "is not a folder")
 }
 
 func TestRead(t *testing.T) {
@@ -249,46 +242,6 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-func TestFillFrom(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("0123456789abcdef", 20_000)
-	inPieces := func(w io.Writer) error {
-		for rest := text; rest != ""; {
-			n := min(len(rest), 1000)
-			if _, err := io.WriteString(w, rest[:n]); err != nil {
-				return err
-			}
-			rest = rest[n:]
-		}
-		return nil
-	}
-	f, path := newFolder(t, nil)
-	d, err := f.Draft("file")
-	must(t, err)
-	defer d.Discard()
-	must(t, d.Fill([]byte(text+text)))
-	must(t, d.FillFrom(inPieces))
-	must(t, d.Replace())
-	wantContent(t, filepath.Join(path, "file"), text)
-
-	own := errors.New("own")
-	if err := d.FillFrom(func(io.Writer) error { return own }); err != own {
-		t.Errorf("FillFrom with an error of its writer: %v", err)
-	}
-	for _, name := range []string{"write", "sync"} {
-		step, failed := failAt(name, 0, syscall.ENOSPC)
-		f, path := newFolder(t, step)
-		d, err := f.Draft("file")
-		must(t, err)
-		wantFault(t, d.FillFrom(inPieces), syscall.ENOSPC, "writing "+filepath.Join(path, "file"))
-		if *failed == "" {
-			t.Errorf("there is no step %q", name)
-		}
-		d.Discard()
-		wantNames(t, path)
-	}
-}
-
 func TestReplaceIf(t *testing.T) {
 	t.Parallel()
 	for _, exchange := range []error{nil, errors.ErrUnsupported} {
@@ -374,5 +327,88 @@ func TestStamps(t *testing.T) {
 	must(t, f.Erase("file"))
 	if now, err := f.Look("file"); err != nil || now != (privatedir.Stamp{}) {
 		t.Errorf("a file that is gone has the stamp %+v, %v", now, err)
+	}
+}
+
+// childThatAbandons PATH begins a draft and does not end it.
+func childThatAbandons(args []string) error {
+	f, err := privatedir.Open(args[0], nil)
+	if err != nil {
+		return err
+	}
+	d, err := f.Draft("file")
+	if err != nil {
+		return err
+	}
+	if err := d.Fill([]byte("abandoned")); err != nil {
+		return err
+	}
+	return childtest.Proceed("drafted")
+}
+
+// What another process works on is left alone as long as that lives, and is
+// swept when it was killed.
+func TestSweepAfterACrash(t *testing.T) {
+	t.Parallel()
+	f, path := newFolder(t, nil)
+	child := childtest.Start(t, "abandon", path)
+	child.Says("drafted")
+	count := func() int {
+		t.Helper()
+		entries, err := os.ReadDir(path)
+		must(t, err)
+		return len(entries)
+	}
+	all := func(string) bool { return true }
+	if f.Sweep(all); count() != 1 {
+		t.Errorf("%d files are there while a process works on one", count())
+	}
+	must(t, child.Process.Kill())
+	_, _ = child.End()
+	if f.Sweep(all); count() != 0 {
+		t.Errorf("%d files are there after the process was killed", count())
+	}
+}
+
+// A newer file that came between the two steps goes back in, or stays to be
+// found where even that fails.
+func TestReplaceIfGivesBack(t *testing.T) {
+	t.Parallel()
+	for _, renamed := range []bool{true, false} {
+		armed := false
+		var f *privatedir.Folder
+		f, path := newFolder(t, func(step string) error {
+			switch {
+			case !armed:
+			case step == "exchange":
+				armed = false
+				save(t, f, "file", "newer")
+				armed = true
+			case step == "put back", step == "rename" && !renamed:
+				return syscall.EIO
+			}
+			return nil
+		})
+		save(t, f, "file", "old")
+		was, err := f.Look("file")
+		must(t, err)
+		d, err := f.Draft("file")
+		must(t, err)
+		must(t, d.Fill([]byte("late")))
+		armed = true
+		err = d.ReplaceIf(was)
+		d.Discard()
+		if renamed || privatedir.ByRoot { // where nothing is exchanged
+			if err != privatedir.ErrChanged {
+				t.Errorf("ReplaceIf: %v, want ErrChanged", err)
+			}
+			wantContent(t, filepath.Join(path, "file"), "newer")
+			wantNames(t, path, "file")
+			continue
+		}
+		wantFault(t, err, syscall.EIO, "putting back the newer "+filepath.Join(path, "file"), ".file.")
+		_, name, _ := strings.Cut(err.Error(), "which is in ")
+		name, _, _ = strings.Cut(name, ":")
+		wantContent(t, filepath.Join(path, name), "newer")
 	}
 }

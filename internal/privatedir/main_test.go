@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,13 +16,19 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/privatedir"
 )
 
+// children are what other processes do.
+var children = map[string]func(args []string) error{
+	"abandon":       childThatAbandons,
+	"single mounts": childWithSingleMounts,
+}
+
 func TestMain(m *testing.M) {
 	childtest.Run(children)
 	goleak.VerifyTestMain(m, goleak.Cleanup(childtest.Descriptors()))
 }
 
-// hasModes tells whether the system has modes of files that are checked.
-const hasModes = runtime.GOOS != "windows" && !privatedir.ByRoot
+// hasModes tells whether modes of files are checked.
+const hasModes = !privatedir.ByRoot
 
 func must(t testing.TB, err error) {
 	t.Helper()

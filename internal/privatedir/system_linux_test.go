@@ -5,7 +5,6 @@ package privatedir_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,44 +101,6 @@ func childWithSingleMounts(args []string) error {
 		}
 	}
 	return saveIn(f, "file", "new")
-}
-
-// An append that the disk has room for only in part leaves nothing behind, and
-// goes well when there is room again.
-func TestAppendOnAFullDisk(t *testing.T) {
-	t.Parallel()
-	startWithMounts(t, "full disk")
-}
-
-func childOnAFullDisk(args []string) error {
-	f, err := mountHere(args[0])
-	if f == nil || err != nil {
-		return err
-	}
-	defer f.Close()
-	file, _, err := f.OpenFile("file")
-	if err != nil {
-		return err
-	}
-	defer func() { file.Close() }()
-	line := []byte(strings.Repeat("0123456789abcde\n", 6000)) // of the 256 KiB, two fit and the third does in part
-	var appended int64
-	for err == nil {
-		if err = file.Append(line); err == nil {
-			appended += int64(len(line))
-		}
-	}
-	info, statErr := os.Stat(filepath.Join(f.Path(), "file"))
-	if !errors.Is(err, syscall.ENOSPC) || statErr != nil || info.Size() != appended || appended != 2*int64(len(line)) {
-		return fmt.Errorf("%d bytes were appended, and the file is %v, %w, %w", appended, info, err, statErr)
-	}
-	if err := file.Rewrite(func(w io.Writer) error { _, err := w.Write(append(line, line...)); return err }); !errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("rewriting on a full disk: %w", err)
-	}
-	if err := errors.Join(file.Cut(int64(len(line))), file.Append([]byte("end\n"))); err != nil {
-		return err
-	}
-	return file.Rewrite(func(w io.Writer) error { _, err := io.WriteString(w, "short\n"); return err })
 }
 
 // What is marked as immutable or append-only cannot be replaced either. Only

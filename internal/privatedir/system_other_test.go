@@ -7,5 +7,3 @@ import "errors"
 var errNotHere = errors.New("this is for Linux")
 
 func childWithSingleMounts([]string) error { return errNotHere }
-
-func childOnAFullDisk([]string) error { return errNotHere }

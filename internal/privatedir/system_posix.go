@@ -16,9 +16,6 @@ const (
 	errNotPermitted = unix.EPERM
 )
 
-// replacesOpenFiles: a file can be replaced while somebody has it open.
-const replacesOpenFiles = true
-
 // A folderHandle is an open folder, a fileHandle an open file.
 type (
 	folderHandle struct{ fd int }
@@ -136,14 +133,10 @@ func (h folderHandle) makeFolder(name string) error {
 	return unix.Fchmodat(h.fd, name, folderMode, 0)
 }
 
-// openFile opens a file, and follows no link.
-func (h folderHandle) openFile(name string, write bool) (fileHandle, error) {
-	flags := unix.O_RDONLY
-	if write {
-		flags = unix.O_RDWR
-	}
+// openFile opens a file to read, and follows no link.
+func (h folderHandle) openFile(name string) (fileHandle, error) {
 	fd, err := again(func() (int, error) {
-		return unix.Openat(h.fd, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		return unix.Openat(h.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	})
 	return fileHandle{fd}, err
 }
@@ -198,8 +191,6 @@ func (h fileHandle) tryLock() (held bool, err error) {
 	}
 	return err == nil, err
 }
-
-func (h fileHandle) unlock() { _ = unix.Flock(h.fd, unix.LOCK_UN) }
 
 func (h fileHandle) readAt(data []byte, at int64) (int, error) {
 	return again(func() (int, error) { return unix.Pread(h.fd, data, at) })

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/bailinghub/bailinghub-go/internal/filelock"
 )
 
 // The same by means of package os alone, for Windows. With the build tag
@@ -18,10 +20,6 @@ type (
 	folderHandle struct{ *os.Root }
 	fileHandle   struct{ *os.File }
 )
-
-// replacesOpenFiles: a file can be replaced while somebody has it open. On NTFS
-// it can, and not on every file system.
-const replacesOpenFiles = false
 
 func workingFolder() (string, error) { return os.Getwd() }
 
@@ -130,13 +128,9 @@ func (h folderHandle) openFolder(name string) (folderHandle, error) {
 
 func (h folderHandle) makeFolder(name string) error { return h.Mkdir(name, folderMode) }
 
-// openFile opens a file. Where that follows a link, the stamp shows it.
-func (h folderHandle) openFile(name string, write bool) (fileHandle, error) {
-	flags := os.O_RDONLY
-	if write {
-		flags = os.O_RDWR
-	}
-	file, err := h.OpenFile(name, flags, 0)
+// openFile opens a file to read. Where that follows a link, the stamp shows it.
+func (h folderHandle) openFile(name string) (fileHandle, error) {
+	file, err := h.Root.Open(name)
 	return fileHandle{file}, err
 }
 
@@ -181,6 +175,16 @@ func (h fileHandle) stamp() (Stamp, error) {
 func (h fileHandle) unlinked() bool { return false }
 
 func (h fileHandle) makePrivate() error { return nil }
+
+// tryLock locks the file for as long as it is open, unless another one has it
+// locked. The error says that the system has no such locks.
+func (h fileHandle) tryLock() (held bool, err error) {
+	err = filelock.Lock(h.File)
+	if errors.Is(err, filelock.ErrLocked) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 func (h fileHandle) readAt(data []byte, at int64) (int, error) {
 	n, err := h.ReadAt(data, at)

@@ -1,7 +1,6 @@
 package privatedir
 
 import (
-	"errors"
 	"os"
 	"unsafe"
 
@@ -47,24 +46,4 @@ func control(file *os.File, do func(windows.Handle) error) error {
 		return err
 	}
 	return failed
-}
-
-// theLock is one byte far behind the end of any file: what is locked cannot be
-// read or written by others here.
-func theLock() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
-
-// tryLock locks the file for as long as it is open, unless another one has it
-// locked. The error says that the system has no such locks.
-func (h fileHandle) tryLock() (held bool, err error) {
-	err = control(h.File, func(handle windows.Handle) error {
-		return windows.LockFileEx(handle, windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, theLock())
-	})
-	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (h fileHandle) unlock() {
-	_ = control(h.File, func(handle windows.Handle) error { return windows.UnlockFileEx(handle, 0, 1, 0, theLock()) })
 }
