@@ -233,20 +233,30 @@ func (s *session) isHub(hubURL string, connection registry.Connection) bool {
 // TokenContext gives the access token of the very credentials that it checked,
 // renewed where it has not long to live. The first time is the check at entry.
 func (s *session) TokenContext(ctx context.Context) (*oauth2.Token, error) {
+	credentials, err := s.usable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return bearer(credentials), nil
+}
+
+// usable gives credentials that were checked and whose access token can be used
+// now, renewed where it has not long to live.
+func (s *session) usable(ctx context.Context) (registry.Credentials, error) {
 	had := progressOf(ctx)
 	for range maxRounds {
 		credentials, err := s.check(ctx, had)
 		if err != nil {
-			return nil, feedback.NewError(s.failure(err))
+			return registry.Credentials{}, feedback.NewError(s.failure(err))
 		}
 		if had.refreshed.Load() || !s.needsRefresh(credentials) {
-			return bearer(credentials), nil
+			return credentials, nil
 		}
 		if err := s.refresh(ctx, credentials.AccessToken, had); err != nil {
-			return nil, err
+			return registry.Credentials{}, err
 		}
 	}
-	return nil, neverShown()
+	return registry.Credentials{}, neverShown()
 }
 
 // Token makes a session an oauth2.TokenSource; its client calls TokenContext.
