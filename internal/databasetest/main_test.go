@@ -3,6 +3,7 @@ package databasetest_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/bailinghub/bailinghub-go/host/journal/sqljournal"
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/internal/databasetest/server"
 	"github.com/bailinghub/bailinghub-go/registry/sqlstore"
@@ -65,7 +67,7 @@ func withServers(m *testing.M) (code int) {
 		}
 		defer db.Close()
 		d := &database{kind.name, kind.dialect, running, db}
-		if err := d.migrate(); err != nil {
+		if err := d.migrateAll(); err != nil {
 			fmt.Fprintln(os.Stderr, kind.name, err)
 			return 1
 		}
@@ -74,18 +76,12 @@ func withServers(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// migrate lets ten processes' worth of stores begin at once.
-func (d *database) migrate() error {
+// migrateAll lets ten replicas begin at once.
+func (d *database) migrateAll() error {
 	failures := make(chan error, 10)
 	var group sync.WaitGroup
 	for range cap(failures) {
-		group.Go(func() {
-			store, err := sqlstore.Open(context.Background(), d.db, d.dialect, sqlstore.WithPlainTokens())
-			if err == nil {
-				err = store.Migrate(context.Background())
-			}
-			failures <- err
-		})
+		group.Go(func() { failures <- d.migrate(context.Background()) })
 	}
 	group.Wait()
 	close(failures)
@@ -95,6 +91,18 @@ func (d *database) migrate() error {
 		}
 	}
 	return nil
+}
+
+func (d *database) migrate(ctx context.Context) error {
+	store, err := sqlstore.Open(ctx, d.db, d.dialect, sqlstore.WithPlainTokens())
+	if err != nil {
+		return err
+	}
+	operations, err := sqljournal.Open(ctx, d.db, d.dialect)
+	if err != nil {
+		return err
+	}
+	return errors.Join(store.Migrate(ctx), operations.Migrate(ctx))
 }
 
 // each runs a test on every database.

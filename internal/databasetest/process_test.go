@@ -29,10 +29,14 @@ var (
 
 const inspectingAtOnce = 16
 
+// dialects are those that a process is told by name.
+var dialects = map[string]sqlstore.Dialect{"PostgreSQL": sqlstore.PostgreSQL, "MySQL": sqlstore.MySQL, "SQLite": sqlstore.SQLite}
+
 // children are what other processes do for these tests.
 var children = map[string]func(args []string) error{
 	"inspect at once":  childThatInspectsAtOnce,
 	"inspect for ever": childThatInspectsForEver,
+	"keep":             childThatKeeps,
 }
 
 // world is a mock Hub on loopback with one session, and a store that is logged
@@ -123,7 +127,7 @@ func inspector(args []string) (func() error, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(4) // fewer than those who wait
-	dialect := map[string]sqlstore.Dialect{"PostgreSQL": sqlstore.PostgreSQL, "MySQL": sqlstore.MySQL, "SQLite": sqlstore.SQLite}[args[2]]
+	dialect := dialects[args[2]]
 	lease, err := time.ParseDuration(args[4])
 	if err != nil {
 		return nil, err

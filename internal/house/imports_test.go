@@ -26,6 +26,7 @@ var mayImport = map[string]struct {
 	"agentclient/hubtest":             {http: true},
 	"host":                            {own: []string{"feedback", "receipt", "registry", "agentclient"}, others: []string{"golang.org/x/oauth2"}, http: true},
 	"host/journal":                    {own: []string{"feedback", "host"}, others: []string{"github.com/go-json-experiment/json"}},
+	"host/journal/sqljournal":         {own: []string{"feedback", "host", "host/journal", "registry/sqlstore"}},
 	"host/journal/journaltest":        {own: []string{"feedback", "receipt", "registry", "host", "host/journal"}},
 }
 

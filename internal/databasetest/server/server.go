@@ -14,16 +14,14 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	// The drivers that the tests of this module use.
-	_ "github.com/go-sql-driver/mysql"
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
+	_ "github.com/go-sql-driver/mysql" // the driver of MariaDB
+	_ "github.com/jackc/pgx/v5/stdlib" // that of PostgreSQL and PgBouncer
+	_ "modernc.org/sqlite"             // and that of SQLite
 )
 
 // startLimit is how long a server may take to start, or to stop.
@@ -299,6 +297,5 @@ func SQLite() (*Server, error) {
 	}
 	s.Driver, s.Source = "sqlite", "file:"+filepath.Join(s.Dir, "registry.db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
 	s.command = func() *exec.Cmd { return exec.Command("true") }
-	_ = runtime.GOOS
 	return s, s.Start()
 }
