@@ -199,7 +199,8 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := sqlstore.Open(t.Context(), d.db, sqlstore.Dialect{}, sqlstore.WithKeys(key(1))); !errors.Is(err, feedback.CodeInvalidRequest) {
 		t.Errorf("no dialect: %v", err)
 	}
-	if _, err := sqlstore.Open(nil, d.db, d.dialect, sqlstore.WithKeys(key(1))); !errors.Is(err, feedback.CodeInvalidRequest) { //nolint:staticcheck // The nil is the case.
+	//lint:ignore SA1012 the nil context is the case
+	if _, err := sqlstore.Open(nil, d.db, d.dialect, sqlstore.WithKeys(key(1))); !errors.Is(err, feedback.CodeInvalidRequest) {
 		t.Errorf("a nil context: %v", err)
 	}
 }
