@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +118,7 @@ func OpenDir(path string, options ...DirOption) (*Dir, error) {
 	if d.path, err = privatedir.Absolute(path); err != nil {
 		return nil, translated(err)
 	}
-	d.file.Folder, d.file.Name, d.file.Limit = d.path, lockport.Book, maxBookSize
+	d.file.Folder, d.file.Path, d.file.Limit = d.path, filepath.Join(d.path, lockport.Book), maxBookSize
 	d.file.Open, d.file.Links = d.open, privatedir.FollowLink
 	d.file.Parse, d.file.Now = decodeBook, d.clock
 	if d.vault, err = newVault(d, settings); err != nil {
@@ -409,7 +410,7 @@ func (d *Dir) change(ctx context.Context, edit func(*book) (changed bool, err er
 				return translated(err)
 			}
 		}
-		return fail("saving the registry: somebody without the lock changed " + d.file.Path() + " all the time")
+		return fail("saving the registry: somebody without the lock changed " + d.file.Path + " all the time")
 	})
 }
 

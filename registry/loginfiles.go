@@ -41,7 +41,7 @@ func (v *loginFiles) file(key string) *privatedir.Watched[*Credentials] {
 		}
 		w = &privatedir.Watched[*Credentials]{
 			Folder: filepath.Join(v.root, lockport.Logins),
-			Name:   loginFile(key),
+			Path:   filepath.Join(v.root, lockport.Logins, loginFile(key)),
 			Limit:  MaxCredentialsSize,
 			Open:   v.open,
 			Links:  privatedir.RefuseLink,
@@ -93,7 +93,7 @@ func (v *loginFiles) read(connection *Connection) (*Credentials, error) {
 	}
 	file := v.file(connection.Key)
 	credentials, err := file.Get()
-	if err := ofConnection(connection, file.Path(), credentials, err); err != nil {
+	if err := ofConnection(connection, file.Path, credentials, err); err != nil {
 		return nil, err
 	}
 	return credentials, nil
@@ -192,7 +192,7 @@ func (r *fileRotation) begin() (err error) {
 	if err == nil {
 		r.before = now.Value
 	}
-	if err := ofConnection(r.connection, r.file.Path(), r.before, err); err != nil {
+	if err := ofConnection(r.connection, r.file.Path, r.before, err); err != nil {
 		return err
 	}
 	if err := r.logins.CanReplace(loginFile(r.connection.Key)); err != nil {

@@ -16,8 +16,8 @@ import (
 // The fields are set before the first call. A Watched is safe for concurrent use
 // and must not be copied.
 type Watched[T any] struct {
-	// Folder is the path of the folder, and Name the name of the file in it.
-	Folder, Name string
+	// Folder is the path of the folder, and Path that of the file in it.
+	Folder, Path string
 	// Limit is the greatest size of the file in bytes.
 	Limit int64
 	// Open opens the folder; Links says whether it follows a link to it.
@@ -45,9 +45,6 @@ type Reading[T any] struct {
 	settled bool
 	sum     [sha256.Size]byte
 }
-
-// Path is the path of the file.
-func (w *Watched[T]) Path() string { return filepath.Join(w.Folder, w.Name) }
 
 // Get gives what the file says now. The error matches fs.ErrNotExist where there
 // is no file or no folder, and [ErrDamaged] where it is not private or its
@@ -77,14 +74,14 @@ func (w *Watched[T]) unchanged(last *Reading[T]) bool {
 	if err != nil || folder != last.folder {
 		return false
 	}
-	file, err := lookFile(w.Path())
+	file, err := lookFile(w.Path)
 	return err == nil && file == last.File
 }
 
 // Read reads the file in its folder, which is open, whatever was read before.
 func (w *Watched[T]) Read(f *Folder) (*Reading[T], error) {
 	start := w.Now()
-	data, file, err := f.Read(w.Name, w.Limit)
+	data, file, err := f.Read(filepath.Base(w.Path), w.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +93,7 @@ func (w *Watched[T]) Read(f *Folder) (*Reading[T], error) {
 	} else {
 		var flaw string
 		if now.Value, flaw = w.Parse(data); flaw != "" {
-			return nil, damaged(w.Path() + " " + flaw)
+			return nil, damaged(w.Path + " " + flaw)
 		}
 	}
 	w.last.Store(now)

@@ -18,7 +18,7 @@ func TestWatched(t *testing.T) {
 	f, path := newFolder(t, nil)
 	opened, parsed, ahead := 0, 0, time.Hour
 	w := privatedir.Watched[string]{
-		Folder: path, Name: "file", Limit: 100, Links: privatedir.FollowLink,
+		Folder: path, Path: filepath.Join(path, "file"), Limit: 100, Links: privatedir.FollowLink,
 		Open: func() (*privatedir.Folder, error) { opened++; return privatedir.Open(path, nil) },
 		Parse: func(data []byte) (string, string) {
 			parsed++
