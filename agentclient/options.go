@@ -58,7 +58,9 @@ func WithMaxRetries(most int) Option {
 
 // WithLogger has one record written for each inspection and one for each
 // repeat: invocation id, feedback code, HTTP status, duration, and nothing
-// else. A call whose arguments are wrong is no inspection. Nil, and no such
+// else. A call whose arguments are wrong is no inspection. Package host adds one
+// of level DEBUG for each refresh of a session, and those of a session that is
+// not saved: connection key and session id, and never a token. Nil, and no such
 // option, mean no records.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *boundary.Settings) error {

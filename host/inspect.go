@@ -33,18 +33,20 @@ func (s *session) inspect(caller context.Context, client *agentclient.BailingHub
 	})
 }
 
-// checked asks within the time limit, with a check in TokenContext before each
-// request and a check after the answer. No answer is given past a check that
-// failed.
+// checked is askWithChecks, whose error says as well where the session is not
+// saved.
 func checked[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
-	answer, err := check(s, caller, had, invocationID, ask)
+	answer, err := askWithChecks(s, caller, had, invocationID, ask)
 	if err != nil {
 		return answer, s.noted(err)
 	}
 	return answer, nil
 }
 
-func check[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
+// askWithChecks asks within the time limit, with a check in TokenContext before
+// each request and a check after the answer. No answer is given past a check
+// that failed.
+func askWithChecks[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
 	var none T
 	ctx, cancel := context.WithTimeout(caller, s.transport.settings.Timeout)
 	defer cancel()

@@ -2,10 +2,12 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,10 @@ const (
 	// refusalMemory is for how long a refresh token that brought no rotation is
 	// not sent again (contract, section 6).
 	refusalMemory = time.Minute
+	// maxExchanged is how many refresh tokens that were exchanged are remembered
+	// of a session. An older one that comes back, as from a backup, has no session
+	// left to lose.
+	maxExchanged = 8
 	// refreshLimit is how many bytes the answer to a refresh may have.
 	refreshLimit = 64 << 10
 	// A longer lifetime counts as this long (contract, section 6).
@@ -352,13 +358,15 @@ func (s *session) maySend(current registry.Credentials) error {
 	switch {
 	case !now.Before(current.RefreshExpiresAt):
 		return noLogin(0, "The original session has ended: its refresh token has run out. A new login is another session, which does not read this operation.")
-	case current.RefreshToken == s.exchanged:
+	case slices.Contains(s.exchanged, hashOf(current.RefreshToken)):
 		return noLogin(0, "The connection store shows a login whose refresh token this process has exchanged already, and not the one that followed it, so the session is lost. A person has to log in again; a new login is another session, which does not read this operation.")
 	case current.RefreshToken == s.refused.refreshToken && now.Before(s.refused.until):
 		return s.refused.err
 	}
 	return nil
 }
+
+func hashOf(token registry.Secret) [sha256.Size]byte { return sha256.Sum256([]byte(token.Reveal())) }
 
 // exchangedAt notes what came of a refresh token that was sent. Refused says
 // that there was an answer after which it is not sent again for a while.
@@ -369,7 +377,8 @@ func (s *session) exchangedAt(f *flight, start time.Time, current, next registry
 	f.record = &exchange{took: now.Sub(start), err: err}
 	switch {
 	case err == nil:
-		s.exchanged, s.refused = current.RefreshToken, refusal{}
+		s.exchanged = append(s.exchanged[max(0, len(s.exchanged)-maxExchanged+1):], hashOf(current.RefreshToken))
+		s.refused = refusal{}
 		s.short = next.AccessExpiresAt.Sub(now) < refreshMargin
 		f.rotation = &rotation{replaced: current, next: next, since: now}
 	case refused:

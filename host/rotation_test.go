@@ -87,6 +87,9 @@ func TestExchangedTokenIsNeverSentAgain(t *testing.T) {
 		before := w.stored()
 		_, err := w.transport.InspectInvocation(t.Context(), w.original)
 		w.must(err)
+		w.expiring(0)
+		_, err = w.transport.InspectInvocation(t.Context(), w.original)
+		w.must(err)
 		w.must(w.store.SaveCredentials(t.Context(), w.connection.Key, before)) // as from a backup
 		for range 3 {
 			if failure := w.refused(feedback.CodeAgentAuthorizationUnavailable); !strings.Contains(failure.Error(), "exchanged already") {
@@ -94,7 +97,7 @@ func TestExchangedTokenIsNeverSentAgain(t *testing.T) {
 			}
 			time.Sleep(10 * time.Minute)
 		}
-		if n := w.wire.count("refresh"); n != 1 {
+		if n := w.wire.count("refresh"); n != 2 {
 			t.Errorf("%d refreshes", n)
 		}
 	})

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"sync"
@@ -51,12 +52,12 @@ type session struct {
 	used  time.Time // when the last of them was over; guarded by the transport's mu
 
 	mu        sync.Mutex
-	flight    *flight         // the flight under way; nil for none
-	calls     int             // calls of the store's UpdateCredentials that have not returned
-	unsaved   *unsaved        // the rotation that the store has not saved; nil for none
-	exchanged registry.Secret // the refresh token that brought the last good rotation
-	refused   refusal         // the last refresh token that brought none
-	short     bool            // the last access token was inside the margin when it came
+	flight    *flight             // the flight under way; nil for none
+	calls     int                 // calls of the store's UpdateCredentials that have not returned
+	unsaved   *unsaved            // the rotation that the store has not saved; nil for none
+	exchanged [][sha256.Size]byte // of the refresh tokens that brought the last rotations
+	refused   refusal             // the last refresh token that brought none
+	short     bool                // the last access token was inside the margin when it came
 }
 
 // progress is what one inspection has had; it travels in its context. A token
