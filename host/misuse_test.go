@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -296,19 +297,22 @@ func TestZeroValues(t *testing.T) {
 	client.CloseIdleConnections()
 }
 
-// A refused refresh token stays refused, however many other sessions come by.
-func TestSpentTokensAreNotForgotten(t *testing.T) {
+// A refused refresh token stays refused for its minute, however many other
+// sessions come by.
+func TestRefusedTokensAreNotForgotten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.hub.Revoke(w.session.ID)
-	w.refused(feedback.CodeAgentAuthorizationUnavailable)
-	for n := range 1100 {
-		o := w.original
-		o.ExpectedBinding.SessionID = "11111111-1111-4111-8111-" + strings.Repeat("0", 8) + string([]byte{'0' + byte(n/1000), '0' + byte(n/100%10), '0' + byte(n/10%10), '0' + byte(n%10)})
-		_, _ = w.transport.InspectInvocation(t.Context(), o)
-	}
-	w.refused(feedback.CodeAgentAuthorizationUnavailable)
-	if n := w.wire.count("refresh"); n != 1 {
-		t.Errorf("%d refreshes", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hub.Revoke(w.session.ID)
+		w.refused(feedback.CodeAgentAuthorizationUnavailable)
+		for n := range 10 * host.MaxSessions {
+			o := w.original
+			o.ExpectedBinding.SessionID = fmt.Sprintf("11111111-1111-4111-8111-%012d", n)
+			_, _ = w.transport.InspectInvocation(t.Context(), o)
+		}
+		w.refused(feedback.CodeAgentAuthorizationUnavailable)
+		if n := w.wire.count("refresh"); n != 1 {
+			t.Errorf("%d refreshes", n)
+		}
+	})
 }

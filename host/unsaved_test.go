@@ -40,6 +40,10 @@ type database struct {
 	saved  func() error
 	// panics: the next save panics.
 	panics atomic.Bool
+	// lock is how long the next update waits for its turn, and updates counts
+	// them.
+	lock    time.Duration
+	updates atomic.Int64
 }
 
 func (d *database) goAway(away bool) {
@@ -62,9 +66,12 @@ func (d *database) Credentials(ctx context.Context, key string) (registry.Creden
 }
 
 func (d *database) UpdateCredentials(ctx context.Context, key string, update update) error {
+	d.updates.Add(1)
 	if d.reads.Load() {
 		return errAway
 	}
+	time.Sleep(d.lock)
+	d.lock = 0
 	ran := false
 	err := d.Memory.UpdateCredentials(ctx, key, func(ctx context.Context, current registry.Credentials) (registry.Credentials, error) {
 		next, err := update(ctx, current)
@@ -376,8 +383,7 @@ func TestSaveThatPanicsOrHangs(t *testing.T) {
 		release := make(chan struct{})
 		done := sync.OnceFunc(func() { close(release) })
 		defer done()
-		var calls atomic.Int64
-		store.saving = func() { calls.Add(1); <-release }
+		store.saving = func() { <-release }
 		w.refused(feedback.CodeAgentRequestTimeout)
 		time.Sleep(time.Minute)
 		_, err := w.transport.InspectInvocation(t.Context(), w.original)
@@ -385,7 +391,7 @@ func TestSaveThatPanicsOrHangs(t *testing.T) {
 			t.Errorf("%v, %+v", err, list)
 		}
 		time.Sleep(time.Hour)
-		if n := calls.Load(); n != 1 {
+		if n := store.updates.Load(); n != 1 {
 			t.Errorf("%d calls of a store that does not come back", n)
 		}
 		done()
@@ -394,6 +400,41 @@ func TestSaveThatPanicsOrHangs(t *testing.T) {
 		w.must(err)
 		w.wantSaved(2)
 	})
+}
+
+// The lock may be long in coming, and the Hub slow: what it gives is kept, though
+// the store then cannot save it.
+func TestRotationAfterALongLockWaitIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, store, _ := newDatabaseWorld(t)
+		store.lock = 33 * time.Second
+		store.saving = func() { store.writes.Store(true) }
+		w.hub.Inject(hubtest.Fault{On: hubtest.RefreshRequest, Latency: 10 * time.Second})
+		w.refused(feedback.CodeAgentRequestTimeout)
+		time.Sleep(time.Minute)
+		if list := w.transport.Unsaved(); len(list) != 1 {
+			t.Fatalf("not saved: %+v", list)
+		}
+		store.saving = nil
+		store.writes.Store(false)
+		w.must(w.transport.Close(t.Context()))
+		w.wantSaved(1)
+	})
+}
+
+// A save that was reported as failed and did not fail is seen with the next
+// reading.
+func TestSaveThatWentThroughUnseen(t *testing.T) {
+	t.Parallel()
+	w, store, log := newDatabaseWorld(t)
+	store.saved = func() error { return errAway }
+	_, err := w.transport.InspectInvocation(t.Context(), w.original)
+	w.must(err)
+	w.wantSaved(1)
+	if diff := cmp.Diff([]string{"DEBUG session refreshed", "ERROR renewed session not saved", "INFO renewed session saved"}, log.ofSessions()); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
 }
 
 // A save that only may not outlast a power failure is a save.
@@ -453,6 +494,7 @@ func TestClose(t *testing.T) {
 		_, err := w.transport.InspectInvocation(t.Context(), w.original)
 		w.must(err)
 		w.transport.CloseIdleConnections() // ends nothing
+		time.Sleep(5 * time.Minute)        // until the pauses are long
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		start := time.Now()
@@ -467,9 +509,10 @@ func TestClose(t *testing.T) {
 		}
 		_, err = w.transport.Capture(t.Context(), w.connection.Key, w.original.InvocationID)
 		w.failure(err, feedback.CodeInvalidRequest)
+		tried := store.updates.Load()
 		time.Sleep(time.Hour)
-		if n := len(w.transport.Unsaved()); n != 1 {
-			t.Errorf("%d are not saved: something went on after the end", n)
+		if n := store.updates.Load() - tried; n != 0 || len(w.transport.Unsaved()) != 1 {
+			t.Errorf("%d tries after the end", n)
 		}
 		// Again, now that the database is back.
 		time.AfterFunc(3*time.Second, func() { store.writes.Store(false) })
