@@ -224,7 +224,7 @@ func TestShortTokensServeEverybody(t *testing.T) {
 							var group sync.WaitGroup
 							for n := range 64 {
 								group.Go(func() {
-									for range 3 {
+									for range 2 {
 										if _, err := transports[n%processes].InspectInvocation(t.Context(), w.original); err != nil {
 											t.Errorf("round %d, %v: %v", round, time.Since(start), err)
 										}
