@@ -26,7 +26,8 @@ type Config struct {
 	Workspace string
 	// TokenSource gives the access tokens of the original session. See
 	// [ContextTokenSource] and [Refresher] for what it may do besides. A token
-	// that is not a Bearer token is refused. Required.
+	// that is not a Bearer token is refused, and one whose expiry has passed is
+	// not sent. Required.
 	//
 	// An error of the source ends the inspection, and its text goes no further.
 	// A network error, an oauth2.RetrieveError with 408, 425, 429 or 5xx, and a

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/nothing"
 )
 
 // Option changes what a client does by default. The functions of this package
@@ -20,8 +21,19 @@ type Option func(*boundary.Settings) error
 // http.DefaultTransport, with up to 64 idle connections to the Hub, and with a
 // proxy (from the environment, as usual) for an https Hub only. A client whose
 // Transport is nil stands for http.DefaultTransport itself.
+//
+// The client's own transport finds out that an HTTP/2 connection has died
+// without a sign, and uses no connection again after a request that ran out of
+// time on it. For a borrowed one both are its owner's: without SendPingTimeout
+// and PingTimeout in the [http.HTTP2Config] of the transport, every request to
+// such a Hub runs out of time until the connection ends. A request that the
+// transport would send for a second time, after it has once been written, is
+// ended instead, and counts as a lost connection.
 func WithHTTPClient(client *http.Client) Option {
 	return func(s *boundary.Settings) error {
+		if client != nil && client.Transport != nil && nothing.Is(client.Transport) {
+			return invalid("WithHTTPClient: the transport of the client is a nil pointer.")
+		}
 		s.HTTPClient = client
 		return nil
 	}

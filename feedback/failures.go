@@ -254,6 +254,20 @@ func Ended(ctx context.Context) Failure {
 	}
 }
 
+// EndedDuring is [Ended] where it is known what was waited for, in words of our
+// own such as "the connection store"; "" where it is not.
+func EndedDuring(ctx context.Context, waitedFor string) Failure {
+	failure := Ended(ctx)
+	switch {
+	case waitedFor == "":
+	case failure.Event == Cancelled:
+		failure.Message = "The inspection was cancelled by its caller while it waited for " + waitedFor + "."
+	default:
+		failure.Message = "The inspection ran out of time while it waited for " + waitedFor + ". Its answer is not known; the original can be inspected again."
+	}
+	return failure
+}
+
 // Repeated reports whether the request is asked again inside one inspection
 // after this failure, within its limit of repeats.
 func (f Failure) Repeated() bool { return f.row().repeated }

@@ -578,7 +578,7 @@ func (b *batch) abandon() (answers []Observation) {
 		if b.notBefore.After(now) {
 			waitedFor = "a pause that the Hub asked for to be over"
 		}
-		answers = append(answers, b.failed(l.left(), feedback.NewError(endedDuring(b.caller, waitedFor)))...)
+		answers = append(answers, b.failed(l.left(), feedback.NewError(feedback.EndedDuring(b.caller, waitedFor)))...)
 	}
 	return answers
 }

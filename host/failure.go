@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
@@ -51,20 +50,4 @@ func sentinelsOf(err error) (found []error) {
 		}
 	}
 	return found
-}
-
-// endedDuring is the failure of an inspection whose context, or else whose own
-// time limit, has ended while it waited for something; "" where that is not
-// known.
-func endedDuring(caller context.Context, waitedFor string) feedback.Failure {
-	failure := feedback.Ended(caller)
-	if waitedFor == "" {
-		return failure
-	}
-	if failure.Event == feedback.Cancelled {
-		failure.Message = "The inspection was cancelled by its caller while it waited for " + waitedFor + "."
-	} else {
-		failure.Message = "The inspection ran out of time while it waited for " + waitedFor + ". Its answer is not known; the original can be inspected again."
-	}
-	return failure
 }

@@ -59,7 +59,7 @@ func askWithChecks[T any](s *session, caller context.Context, had *progress, inv
 	}
 	failed := func(failure feedback.Failure) (T, error) {
 		if ctx.Err() != nil {
-			failure = endedDuring(caller, had.stage())
+			failure = feedback.EndedDuring(caller, had.stage())
 		}
 		failure.InvocationID, failure.Dispatched = invocationID, dispatched
 		return none, feedback.NewError(failure)

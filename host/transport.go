@@ -97,7 +97,7 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	failure := storeFailure(err)
 	switch {
 	case limited.Err() != nil:
-		failure = endedDuring(ctx, "the connection store")
+		failure = feedback.EndedDuring(ctx, "the connection store")
 	case errors.Is(err, registry.ErrNotFound):
 		failure.Event, failure.Message = feedback.NoAuthorization, "There is no connection of this key. Register it and have a person log in."
 	case errors.Is(err, registry.ErrNotLoggedIn):

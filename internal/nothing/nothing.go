@@ -3,11 +3,15 @@ package nothing
 
 import "reflect"
 
-// Is reports whether v is nil, or an interface around a nil pointer.
+// Is reports whether v is nil, or an interface around a nil of any kind that
+// can be one: a pointer, a function, a map, a slice, a channel.
 func Is(v any) bool {
-	if v == nil {
+	switch value := reflect.ValueOf(v); value.Kind() {
+	case reflect.Invalid:
 		return true
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Slice, reflect.Chan, reflect.UnsafePointer:
+		return value.IsNil()
+	default:
+		return false
 	}
-	value := reflect.ValueOf(v)
-	return value.Kind() == reflect.Pointer && value.IsNil()
 }

@@ -10,10 +10,12 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 )
 
-// Server is a server and how it is asked. It does not change after it was made.
+// Server is a server and how it is asked. Its fields do not change after it was
+// made.
 type Server struct {
 	// Name is what messages call it, such as "the Hub". Again is the sentence
 	// for what can be asked again.
@@ -27,6 +29,10 @@ type Server struct {
 	Settings boundary.Settings
 	// Code reads the code in an error body; nil where bodies carry none.
 	Code func(body []byte) feedback.Code
+
+	// calls are those of a source that may ignore its context: by the access
+	// token that was refused, or "" to ask for one.
+	calls await.Shared[string, *oauth2.Token]
 }
 
 // Subject is what an inspection is about, for its errors and its log records:
@@ -58,6 +64,7 @@ type Inspection struct {
 	dispatched bool          // a request was handed to the network
 	refreshes  int           // the forced ones that were asked for
 	next       *oauth2.Token // what that gave, for the repeat alone
+	waitsFor   string        // what it waits for, for the message of its end; "" before anything
 	requestID  string        // what the last answer calls its request, or else what was sent as that
 }
 
@@ -120,10 +127,9 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 		Limit:     q.Limit,
 		RequestID: i.subject.RequestID,
 		Bearer: func(ctx context.Context) (token string, err error) {
-			if used, i.next = i.next, nil; used == nil {
-				if used, err = i.server.token(ctx); err != nil {
-					return "", err
-				}
+			used, err = i.token(ctx)
+			if err != nil {
+				return "", err
 			}
 			return used.AccessToken, nil
 		},
@@ -132,9 +138,15 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 			return (answer == nil || answer.Status != http.StatusOK) && i.answered(q.Step, answer).Repeated()
 		},
 		Retries: &i.retries,
-		Sending: func() { i.dispatched, i.requestID = true, i.subject.RequestID },
+		Sending: func() {
+			i.dispatched, i.requestID, i.waitsFor = true, i.subject.RequestID, i.server.answerTo(q.Step)
+		},
 		Repeating: func(answer *boundary.Answer, wait time.Duration) {
 			again := feedback.NewError(i.answered(q.Step, answer))
+			i.waitsFor = "the next try"
+			if again.RetryAfter > 0 {
+				i.waitsFor = "the end of a pause that " + i.server.Name + " asked for"
+			}
 			boundary.LogRepeat(i.caller, i.server.Settings.Logger, i.subject.attr(), string(again.Feedback.Code), again.StatusCode, wait)
 		},
 	}
@@ -147,9 +159,8 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 	}
 	answer, err := do()
 	for err == nil && answer.Status == http.StatusUnauthorized && i.refreshes < i.server.maxRefreshes() {
-		i.refreshes++
 		var can bool
-		if i.next, can, err = i.server.refresh(i.ctx, used); !can {
+		if i.next, can, err = i.refresh(i.ctx, used); !can {
 			break
 		}
 		if err == nil {
@@ -180,7 +191,7 @@ func (i *Inspection) answered(step feedback.Step, answer *boundary.Answer) feedb
 // Failure gives the error of this inspection for what went wrong.
 func (i *Inspection) Failure(f feedback.Failure) error {
 	if i.ctx.Err() != nil {
-		f = feedback.Ended(i.caller)
+		f = feedback.EndedDuring(i.caller, i.waitsFor)
 	}
 	f.InvocationID, f.RequestID, f.Dispatched = i.subject.InvocationID, i.requestID, i.dispatched
 	return feedback.NewError(f)
@@ -215,9 +226,21 @@ func (i *Inspection) passOn(step feedback.Step, err error) error {
 		return i.Failure(feedback.Failure{Event: feedback.ConnectionLost, Step: step, Message: i.lostMessage(lost), Causes: lost.Causes})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return i.Failure(feedback.Failure{Event: feedback.TimedOut, Causes: []error{context.DeadlineExceeded}})
+		return i.Failure(feedback.EndedDuring(i.caller, i.waitsFor))
 	}
 	return i.Failure(feedback.Failure{Step: step})
+}
+
+// answerTo is what an inspection waits for after a request.
+func (s *Server) answerTo(step feedback.Step) string {
+	switch step {
+	case feedback.Negotiation:
+		return "the negotiation with " + s.Name
+	case feedback.Receipt:
+		return "the receipt from " + s.Name
+	default:
+		return "the answer of " + s.Name
+	}
 }
 
 func (i *Inspection) lostMessage(lost *boundary.LostError) string {

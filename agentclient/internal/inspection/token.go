@@ -24,30 +24,82 @@ type (
 	}
 )
 
+// token gives the access token of the next request: the one that the last
+// refresh gave, or what the source has. One that has expired is not sent.
+func (i *Inspection) token(ctx context.Context) (token *oauth2.Token, err error) {
+	i.waitForToken(ctx)
+	if token, i.next = i.next, nil; token == nil || expired(token) {
+		if token, err = i.server.token(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !expired(token) {
+		return token, nil
+	}
+	if i.refreshes < i.server.maxRefreshes() {
+		if fresh, can, err := i.refresh(ctx, token); err != nil || can && !expired(fresh) {
+			return fresh, err
+		}
+	}
+	return nil, noToken("The access token has expired, and the token source has no fresh one. A person has to log in again.")
+}
+
+// refresh replaces a token that was refused or has expired; ok is false where
+// the source cannot.
+func (i *Inspection) refresh(ctx context.Context, refused *oauth2.Token) (token *oauth2.Token, ok bool, err error) {
+	i.refreshes++
+	i.waitForToken(ctx)
+	return i.server.refresh(ctx, refused)
+}
+
+// waitForToken notes what is waited for, unless the end has come already.
+func (i *Inspection) waitForToken(ctx context.Context) {
+	switch {
+	case ctx.Err() != nil:
+	case i.server.Settings.Shared != nil: // a facade reads its store for a token
+		i.waitsFor = "the connection store"
+	default:
+		i.waitsFor = "the token source"
+	}
+}
+
+func expired(token *oauth2.Token) bool {
+	return !token.Expiry.IsZero() && !time.Now().Before(token.Expiry)
+}
+
 // token asks the source. It returns as soon as ctx is done, whatever the source
 // does.
 func (s *Server) token(ctx context.Context) (*oauth2.Token, error) {
-	if source, ok := s.Source().(contextTokenSource); ok && s.Settings.Prompt {
-		return s.usable(source.TokenContext(ctx))
+	source := s.Source()
+	ask := func(context.Context) (*oauth2.Token, error) { return source.Token() }
+	if source, ok := source.(contextTokenSource); ok {
+		ask = source.TokenContext
 	}
-	return s.usable(await.Do(ctx, func(ctx context.Context) (*oauth2.Token, error) {
-		if source, ok := s.Source().(contextTokenSource); ok {
-			return source.TokenContext(ctx)
-		}
-		return s.Source().Token()
-	}))
+	if s.Settings.Prompt {
+		return s.usable(ask(ctx))
+	}
+	return s.usable(s.call(ctx, "", ask))
 }
 
-// refresh replaces a refused token; ok is false where the source cannot.
+// refresh replaces a token; ok is false where the source cannot.
 func (s *Server) refresh(ctx context.Context, refused *oauth2.Token) (token *oauth2.Token, ok bool, err error) {
 	source, ok := s.Source().(refresher)
 	if !ok {
 		return nil, false, nil
 	}
-	token, err = s.usable(await.Do(ctx, func(ctx context.Context) (*oauth2.Token, error) {
+	token, err = s.usable(s.call(ctx, refused.AccessToken, func(ctx context.Context) (*oauth2.Token, error) {
 		return source.Refresh(ctx, refused)
 	}))
 	return token, true, err
+}
+
+// call calls a source that may ignore its context. That of a facade is called
+// for each inspection, because it finds in the context which one it is.
+func (s *Server) call(ctx context.Context, refused string, f func(context.Context) (*oauth2.Token, error)) (*oauth2.Token, error) {
+	if s.Settings.Shared != nil {
+		return await.Do(ctx, f)
+	}
+	return s.calls.Do(ctx, refused, f)
 }
 
 // usable lets a token through that can go into a header as it stands.
