@@ -52,7 +52,7 @@ func (t *Transport) Token(ctx context.Context, original Original) (*oauth2.Token
 	}
 	failure, ok := errors.AsType[*feedback.Error](err)
 	if !ok || limited.Err() != nil {
-		failure = feedback.NewError(endedDuring(ctx, had.stage()))
+		failure = feedback.NewError(feedback.EndedDuring(ctx, had.stage()))
 	}
 	named := *failure
 	named.Feedback.InvocationID = original.InvocationID
