@@ -48,6 +48,30 @@ func HubRequests(method, path, query string) bool {
 	return ok && identifier.InvocationID(id)
 }
 
+// The endpoints of a Hub for a login, relative to its URL. A code is exchanged
+// where a session is refreshed, at [RefreshPath].
+const (
+	AuthorizationsPath = "/agent-auth/v1/authorizations"
+	SessionPath        = "/agent-auth/v1/session"
+	RevokePath         = "/agent-auth/v1/revoke"
+)
+
+// LoginRequests allows what a login is made of: to start an authorization, to
+// exchange its code, to read the session and to revoke it. It allows nothing
+// that an inspection sends, as [HubRequests] allows nothing of this but the
+// path where both get their tokens.
+func LoginRequests(method, path, query string) bool {
+	switch {
+	case query != "":
+		return false
+	case method == http.MethodGet:
+		return path == SessionPath
+	case method == http.MethodPost:
+		return path == AuthorizationsPath || path == RefreshPath || path == RevokePath
+	}
+	return false
+}
+
 // The endpoints of a HermesX server, relative to its URL.
 const (
 	ExecutionReceiptsPath = "/v1/execution-receipts"

@@ -1,6 +1,7 @@
 package boundary
 
 import (
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -36,7 +37,7 @@ func (e *exchange) read(response *http.Response, answer *Answer) error {
 	switch {
 	case answer.Status == http.StatusSwitchingProtocols:
 		return nil // there is no end to what may be read
-	case answer.Status == http.StatusOK:
+	case answer.Status == cmp.Or(e.request.Good, http.StatusOK):
 		limit = e.request.Limit
 	case e.request.Decisive == nil || !e.request.Decisive(answer.Status):
 		drain(response.Body)

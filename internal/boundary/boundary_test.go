@@ -61,6 +61,50 @@ func TestHubRequests(t *testing.T) {
 	}
 }
 
+// A login has a list of its own. Of what it allows, an inspection may send the
+// one request that both need, and the other way round.
+func TestLoginRequests(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("a", 64)
+	for request, want := range map[[3]string]bool{
+		{"POST", boundary.AuthorizationsPath, ""}:                true,
+		{"POST", boundary.RefreshPath, ""}:                       true,
+		{"GET", boundary.SessionPath, ""}:                        true,
+		{"POST", boundary.RevokePath, ""}:                        true,
+		{"GET", boundary.AuthorizationsPath, ""}:                 false,
+		{"GET", boundary.RefreshPath, ""}:                        false,
+		{"POST", boundary.SessionPath, ""}:                       false,
+		{"GET", boundary.RevokePath, ""}:                         false,
+		{"DELETE", boundary.SessionPath, ""}:                     false,
+		{"PUT", boundary.SessionPath, ""}:                        false,
+		{"HEAD", boundary.SessionPath, ""}:                       false,
+		{"post", boundary.RevokePath, ""}:                        false,
+		{"POST", boundary.AuthorizationsPath, "a=1"}:             false,
+		{"GET", boundary.SessionPath, "a=1"}:                     false,
+		{"GET", boundary.SessionPath + "/", ""}:                  false,
+		{"POST", boundary.AuthorizationsPath + "/x/approve", ""}: false,
+		{"POST", boundary.AuthorizationsPath + "/x/deny", ""}:    false,
+		{"POST", boundary.AuthorizationsPath + "/x/revoke", ""}:  false,
+		{"GET", boundary.AuthorizationsPath + "/x", ""}:          false,
+		{"POST", "/agent-auth/v1/sessions/x/revoke", ""}:         false,
+		{"PUT", "/agent-auth/v1/sessions/x/subject-display", ""}: false,
+		{"GET", boundary.CapabilitiesPath, ""}:                   false,
+		{"GET", boundary.ReceiptPath(id), ""}:                    false,
+		{"POST", "/agent-api/v1/tool-invocations/" + id, ""}:     false,
+		{"POST", "/agent-api/v1/tool-invocations/x/resume", ""}:  false,
+		{"GET", boundary.ExecutionReceiptsPath, ""}:              false,
+		{"POST", "", ""}: false,
+	} {
+		if got := boundary.LoginRequests(request[0], request[1], request[2]); got != want {
+			t.Errorf("%q: %v, want %v", request, got, want)
+		}
+		shared := request == [3]string{"POST", boundary.RefreshPath, ""}
+		if want && boundary.HubRequests(request[0], request[1], request[2]) != shared {
+			t.Errorf("%q: an inspection may send what a login sends", request)
+		}
+	}
+}
+
 func TestExecutionReceiptPath(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{

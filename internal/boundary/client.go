@@ -1,10 +1,8 @@
 package boundary
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -50,9 +48,11 @@ type Request struct {
 	Bearer func(context.Context) (string, error)
 	// RequestID is sent as X-Request-Id, and asked back; "" for neither.
 	RequestID string
-	// Limit is how many bytes the body of a 200 may have.
+	// Good is the status of the answer that was asked for; 0 means 200.
+	Good int
+	// Limit is how many bytes the body of a good answer may have.
 	Limit int64
-	// Decisive tells whether the body of an answer other than 200 decides
+	// Decisive tells whether the body of any other answer decides
 	// anything. Where not, it is dropped; nil for never.
 	Decisive func(status int) bool
 	// Again tells whether to ask once more after this answer, or after a lost
@@ -127,11 +127,6 @@ func (c *Client) newRequest(ctx context.Context, request *Request) (*http.Reques
 	r := &http.Request{
 		Method: request.Method, URL: &target, Host: target.Host, Header: http.Header{},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	if request.Body != nil {
-		// There is no GetBody, so no layer below can send the body again.
-		r.Body = io.NopCloser(bytes.NewReader(request.Body))
-		r.ContentLength = int64(len(request.Body))
 	}
 	return r.WithContext(ctx), nil
 }

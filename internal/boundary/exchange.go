@@ -1,8 +1,10 @@
 package boundary
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -46,6 +48,13 @@ func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (e *exchange) attempt(r *http.Request) (*Answer, error) {
+	if e.request.Body != nil {
+		// Each attempt has the whole body. There is no GetBody, so no layer below
+		// can send it again.
+		r = r.WithContext(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(e.request.Body))
+		r.ContentLength = int64(len(e.request.Body))
+	}
 	if !e.client.allowed(r) {
 		return nil, ErrRefused
 	}
