@@ -15,7 +15,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
-	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/grant"
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -34,14 +34,6 @@ const (
 	// of a session. An older one that comes back, as from a backup, has no session
 	// left to lose.
 	maxExchanged = 8
-	// refreshLimit is how many bytes the answer to a refresh may have.
-	refreshLimit = 64 << 10
-	// A longer lifetime counts as this long (contract, section 6).
-	maxAccessLifetime  = 31 * 24 * time.Hour
-	maxRefreshLifetime = 366 * 24 * time.Hour
-	// accessBeforeRefresh is how much earlier than its refresh token an access
-	// token ends that the Hub lets live as long.
-	accessBeforeRefresh = time.Second
 )
 
 // flight is one call of the store's UpdateCredentials, for everyone who needs
@@ -402,7 +394,7 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answe
 	}
 	var answered atomic.Bool
 	answer, err = s.hub.Do(ctx, boundary.Request{
-		Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: refreshLimit,
+		Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: grant.Limit,
 		Decisive: func(int) bool { return true },
 		Answering: func(status int) { // whatever becomes of the rest
 			answered.Store(!(feedback.Failure{Status: status}).Repeated())
@@ -436,40 +428,18 @@ func (s *session) accept(answer *boundary.Answer, start time.Time, current regis
 	if answer.Status != http.StatusOK {
 		return current, refusedBy(answer)
 	}
-	var grant struct {
-		TokenType        string `json:"token_type"`
-		AccessToken      string `json:"access_token"`
-		RefreshToken     string `json:"refresh_token"`
-		ExpiresIn        int64  `json:"expires_in"`
-		RefreshExpiresIn int64  `json:"refresh_expires_in"`
-		SessionID        string `json:"session_id"`
-		ClientAppID      string `json:"client_app_id"`
-	}
-	if err := strictjson.Unmarshal(answer.Body, &grant, strictjson.DropUnknown); err != nil || answer.Unusable ||
-		grant.TokenType != "Bearer" ||
-		!identifier.BearerToken(grant.AccessToken) || !identifier.BearerToken(grant.RefreshToken) ||
-		grant.ExpiresIn < 1 || grant.RefreshExpiresIn < 1 ||
-		!identifier.UUID(grant.SessionID) || !identifier.ClientAppID(grant.ClientAppID) {
+	given, ok := grant.Parse(answer.Body)
+	if !ok {
 		return current, refusedBy(answer)
 	}
-	if grant.SessionID != s.binding.SessionID || grant.ClientAppID != s.binding.ClientAppID {
+	if given.SessionID != s.binding.SessionID || given.ClientAppID != s.binding.ClientAppID {
 		return current, feedback.NewError(s.failure(errNotOriginal))
 	}
 	next := current
-	next.AccessToken = registry.NewSecret(grant.AccessToken)
-	next.RefreshToken = registry.NewSecret(grant.RefreshToken)
-	next.RefreshExpiresAt = start.Add(lifetime(grant.RefreshExpiresIn, maxRefreshLifetime))
-	next.AccessExpiresAt = start.Add(lifetime(grant.ExpiresIn, maxAccessLifetime))
-	// Credentials end with their refresh token: an access token that the Hub
-	// lets live as long counts as a little shorter.
-	if last := next.RefreshExpiresAt.Add(-accessBeforeRefresh); next.AccessExpiresAt.After(last) {
-		next.AccessExpiresAt = last
-	}
+	next.AccessToken = registry.NewSecret(given.AccessToken)
+	next.RefreshToken = registry.NewSecret(given.RefreshToken)
+	next.AccessExpiresAt, next.RefreshExpiresAt = given.Expiries(start)
 	return next, nil
-}
-
-func lifetime(seconds int64, most time.Duration) time.Duration {
-	return time.Duration(min(seconds, int64(most/time.Second))) * time.Second
 }
 
 // refusedBy says what an answer means that is no good rotation, and that does

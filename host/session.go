@@ -14,6 +14,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/grant"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -306,7 +307,7 @@ func (s *session) needsRefresh(credentials registry.Credentials) bool {
 	if s.unsaved != nil {
 		s.saveSoon()
 	}
-	endsWithSession := credentials.RefreshExpiresAt.Sub(credentials.AccessExpiresAt) <= accessBeforeRefresh
+	endsWithSession := credentials.RefreshExpiresAt.Sub(credentials.AccessExpiresAt) <= grant.AccessBeforeRefresh
 	if left > 0 && (s.unsaved != nil || s.short || endsWithSession) {
 		return false
 	}
