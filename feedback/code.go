@@ -152,3 +152,26 @@ const (
 // CodeReceiptNotFound: a HermesX server has no such execution receipt for this
 // key. That does not prove that the tool did not run.
 const CodeReceiptNotFound Code = "receipt_not_found"
+
+// Codes of a login. They say nothing about any operation.
+const (
+	// CodeAccessDenied: the person, or the business system for them, refused the
+	// login. Begin another one only when they want it.
+	CodeAccessDenied Code = "access_denied"
+	// CodeLoginExpired: nobody decided in time. Begin another login.
+	CodeLoginExpired Code = "login_expired"
+	// CodeInvalidClient: the Hub has no such client app for this login: it is
+	// unknown, disabled, without a page to log in at, or not open to the
+	// workspace. Check both names, and ask the Hub's administrator.
+	CodeInvalidClient Code = "invalid_client"
+	// CodeInvalidGrant: the Hub does not take the code of the login: it was used,
+	// or came too late. Begin another login.
+	CodeInvalidGrant Code = "invalid_grant"
+	// CodeRateLimited: too many logins were begun in a minute. Wait.
+	CodeRateLimited Code = "rate_limited"
+	// CodeAgentAuthorizeURLInvalid: the page that the Hub sends people to is not
+	// one that may be opened. Ask the Hub's administrator.
+	CodeAgentAuthorizeURLInvalid Code = "agent_authorize_url_invalid"
+	// CodeAgentAuthUnavailable: the Hub cannot keep logins now. Ask later.
+	CodeAgentAuthUnavailable Code = "agent_auth_unavailable"
+)

@@ -45,10 +45,19 @@ const (
 // Operation is what failed.
 type Operation string
 
-// OperationInspect is the reading of evidence, the only operation of this SDK.
-// Keep it when passing a failure on: it tells a reader that a question failed,
-// not the operation asked about.
+// OperationInspect is the reading of evidence. Keep it when passing a failure
+// on: it tells a reader that a question failed, not the operation asked about.
 const OperationInspect Operation = "inspect"
+
+// What is done with a login. None of it touches an operation.
+const (
+	// OperationLogin: a person was to log in.
+	OperationLogin Operation = "login"
+	// OperationStatus: the Hub was to say what it knows of a login.
+	OperationStatus Operation = "status"
+	// OperationLogout: a login was to be ended.
+	OperationLogout Operation = "logout"
+)
 
 // Dispatch tells how far this inspection itself got. It never speaks of the
 // original operation.
