@@ -32,7 +32,8 @@ var consenting = environment{folder.Consent: "true"}
 func call(t *testing.T, env environment, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status = run(t.Context(), args, env.get, &out, &errs)
+	p := &program{getenv: env.get, stdin: strings.NewReader(""), stdout: &out, stderr: &errs, browser: openBrowser}
+	status = p.run(t.Context(), args)
 	exampletest.CheckSafe(t, out.String()+errs.String())
 	if strings.Contains(out.String()+errs.String(), "canary") {
 		t.Error("the output has a token")
@@ -202,7 +203,18 @@ func TestMistakes(t *testing.T) {
 		want string
 	}{
 		{nil, []string{"--token", "canary"}, "there is no flag --token"},
-		{nil, []string{"shop"}, "it takes no argument"},
+		{nil, []string{"shop"}, "there is no command of this name; there are list, login, logout, rename, status, use"},
+		{nil, []string{"list", "shop"}, "list takes no argument"},
+		{nil, []string{"--offline"}, "--offline is not for list"},
+		{nil, []string{"login", "--hub", "https://hub.example.com"}, "login needs --client"},
+		{nil, []string{"login", "--hub", "https://hub.example.com", "--client", "a1", "--workspace", "b1"}, folder.Consent},
+		{consenting, []string{"login", "--hub", "https://hub.example.com", "--client", "a1", "--workspace", "b1", "--port", "0"}, "--port takes a number from 1 to 65535"},
+		{consenting, []string{"login", "shop", "--hub", "https://hub.example.com", "--client", "a1", "--workspace", "b1"}, "login takes no argument"},
+		{nil, []string{"status"}, folder.Consent},
+		{consenting, []string{"status", "a", "b"}, "status takes one name at most"},
+		{consenting, []string{"logout"}, "logout takes the name"},
+		{consenting, []string{"use"}, "use takes the name"},
+		{consenting, []string{"rename", "shop"}, "rename takes the name"},
 		{nil, []string{"--registry", ""}, "--registry needs a folder"},
 		{nil, []string{"--namespace", ""}, "--namespace needs a name"},
 		{nil, []string{"--namespace", "A"}, "the storage namespace must be"},
@@ -220,7 +232,7 @@ func TestMistakes(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := call(t, nil, "-h")
-	if status != cli.OK || stderr != "" || !strings.HasPrefix(stdout, "Connections lists") {
+	if status != cli.OK || stderr != "" || !strings.HasPrefix(stdout, "Connections logs people in") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }

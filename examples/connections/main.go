@@ -1,174 +1,228 @@
-// Connections lists what is registered in a folder, and what became of each
-// login. It shows no token, and changes nothing.
+// Connections logs people in to a Hub, and shows and ends the logins that are
+// kept in a folder. It shows no token.
 //
 //	go run ./examples/connections
-//	go run ./examples/connections --registry DIR
-//	go run ./examples/connections --namespace N
+//	go run ./examples/connections login --hub URL --client ID --workspace NAME
+//	go run ./examples/connections status
+//	go run ./examples/connections logout shop
 //
-// Logins are read only where BAILINGHUB_ALLOW_FILE_CREDENTIAL_STORE=true allows
-// plain credential files.
+// Logins are read and saved only where
+// BAILINGHUB_ALLOW_FILE_CREDENTIAL_STORE=true allows plain credential files.
 package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
 	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
-	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
-	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-const help = `Connections lists the connections in a folder, and whether each is logged in. It shows no token.
+const help = `Connections logs people in to a Hub, and shows and ends the logins that are kept
+in a folder. It shows no token.
 
-  connections [--registry DIR | --namespace N]
+  connections [list]       what is registered, and whether it is logged in
+  connections login --hub URL --client ID --workspace NAME
+                           have a person log in; the login becomes the current
+                           connection, beside those that are there
+  connections status [NAME]
+                           ask the Hub about the login of one, or of all: who,
+                           for which workspaces, until when
+  connections logout NAME  end a login, at the Hub first and then here
+  connections use NAME     make a connection the current one
+  connections rename NAME NEW
+                           give it another name; "" takes the name away
 
-` + folder.Help + `  -h, --help               this
+NAME is the name or the key of a connection.
 
-` + folder.Consent + `=true in the environment lets it read logins:
+  --hub URL                the Hub to log in to
+  --client ID              the client app that logs in
+  --workspace NAME         the workspace that it is for
+  --name NAME              what to call the connection
+  --replace                take the place of the login that --name has, or the
+                           only one for this Hub, client app and workspace: its
+                           operations can be asked about no longer
+  --device TEXT            what the person is told about where they log in
+                           (bailinghub-go)
+  --port N                 wait for the browser at this port of 127.0.0.1, for
+                           a browser on another machine (ssh -L N:127.0.0.1:N)
+  --paste                  take the address that a browser on another machine
+                           ended at from standard input; opens no browser
+  --no-browser             open no browser, only show the address
+  --allow-insecure-http    let --hub be plain http to another machine; tokens
+                           can be read on the way there
+  --offline                status: what is stored, without asking the Hub
+  --forget                 logout: delete the login even where the Hub cannot be
+                           told; its session lives on there until it ends
+` + folder.Help + `  --json                   one JSON object a line, {"error":…} for a failure
+  -h, --help               this
+
+` + folder.Consent + `=true in the environment lets it read and save logins.
+The list says of each:
 
   logged in    a host can use it until then, and renews it by itself
-  expired      it was not used for too long: a person has to log in
+  expired      its 30 days are over: a person has to log in
   no login     there is none: a person has to log in
   damaged      what is stored is not a login of this connection, and is not used
   not read     it could not be read, or must not be
 
-Exit status: 0 the connections are listed, 1 they could not be, 2 the command line makes no sense.
+Exit status: 0 it was done (status: each one asked about is logged in), 1 it was
+not, 2 the command line makes no sense. Ctrl-C ends a login and leaves nothing.
 `
 
 func main() {
-	cli.Main(func(ctx context.Context) int { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+	cli.Main(func(ctx context.Context) int {
+		p := &program{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, browser: openBrowser}
+		return p.run(ctx, os.Args[1:])
+	})
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	var choice folder.Choice
+// program is one call of it, and the world around it.
+type program struct {
+	getenv  func(string) string
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	browser func(ctx context.Context, address string) (done <-chan struct{}, err error)
+
+	options options
+	dir     *registry.Dir
+	path    string
+	consent bool
+	out     *bufio.Writer
+}
+
+// options are what the command line says.
+type options struct {
+	folder                    folder.Choice
+	hub, client, workspace    string
+	name, device              string
+	port                      int
+	replace, paste, noBrowser bool
+	insecure                  bool
+	offline, forget, json     bool
+}
+
+// mistake is what is wrong with the command line.
+type mistake string
+
+func (m mistake) Error() string { return string(m) }
+
+// errTold is a failure that was told already.
+var errTold = errors.New("the failure was told")
+
+// command is one word that can stand first.
+type command struct {
+	least, most int      // arguments
+	wants       string   // what to say where there are fewer or more
+	flags       []string // besides those of every command
+	needed      []string // of them
+	logins      bool     // it needs the consent to read logins
+	do          func(p *program, ctx context.Context, args []string) error
+}
+
+var commands = map[string]command{
+	"list": {wants: "list takes no argument", do: (*program).list},
+	"login": {wants: "login takes no argument, only flags", logins: true, needed: []string{"hub", "client", "workspace"},
+		flags: []string{"hub", "client", "workspace", "name", "replace", "device", "port", "paste", "no-browser", "allow-insecure-http"}, do: (*program).login},
+	"status": {most: 1, wants: "status takes one name at most", logins: true, flags: []string{"offline"}, do: (*program).status},
+	"logout": {least: 1, most: 1, wants: "logout takes the name or the key of one connection", logins: true, flags: []string{"forget"}, do: (*program).logout},
+	"use":    {least: 1, most: 1, wants: "use takes the name or the key of one connection", do: (*program).use},
+	"rename": {least: 2, most: 2, wants: `rename takes the name or the key of one connection, and the new name ("" for none)`, do: (*program).rename},
+}
+
+var everywhere = []string{"registry", "namespace", "json"}
+
+func (p *program) run(ctx context.Context, args []string) int {
 	flags := cli.NewFlags("connections")
-	choice.Flags(flags)
-	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
+	o := &p.options
+	o.folder.Flags(flags)
+	flags.StringVar(&o.hub, "hub", "", "")
+	flags.StringVar(&o.client, "client", "", "")
+	flags.StringVar(&o.workspace, "workspace", "", "")
+	flags.StringVar(&o.name, "name", "", "")
+	flags.StringVar(&o.device, "device", "", "")
+	flags.IntVar(&o.port, "port", 0, "")
+	flags.BoolVar(&o.replace, "replace", false, "")
+	flags.BoolVar(&o.paste, "paste", false, "")
+	flags.BoolVar(&o.noBrowser, "no-browser", false, "")
+	flags.BoolVar(&o.insecure, "allow-insecure-http", false, "")
+	flags.BoolVar(&o.offline, "offline", false, "")
+	flags.BoolVar(&o.forget, "forget", false, "")
+	flags.BoolVar(&o.json, "json", false, "")
+	rest, status, goOn := cli.Parse(flags, args, help, p.stdout, p.stderr)
 	if !goOn {
 		return status
 	}
+	name := "list"
 	if len(rest) > 0 {
-		return cli.Complain(flags, stderr, "it takes no argument")
+		name, rest = rest[0], rest[1:]
 	}
+	chosen, known := commands[name]
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if mistake := choice.Mistake(given, getenv); mistake != "" {
-		return cli.Complain(flags, stderr, mistake)
+	if what := chosen.mistake(name, known, rest, given); what != "" {
+		return cli.Complain(flags, p.stderr, what)
 	}
-	dir, path, consent, err := choice.Open(getenv)
+	if what := o.folder.Mistake(given, p.getenv); what != "" {
+		return cli.Complain(flags, p.stderr, what)
+	}
+	if given["port"] && (o.port < 1 || o.port > 65535) {
+		return cli.Complain(flags, p.stderr, "--port takes a number from 1 to 65535")
+	}
+	var err error
+	if p.dir, p.path, p.consent, err = o.folder.Open(p.getenv); err != nil {
+		return cli.Complain(flags, p.stderr, folder.Sentence(err))
+	}
+	if chosen.logins && !p.consent {
+		return cli.Complain(flags, p.stderr, folder.NoConsent)
+	}
+	p.out = bufio.NewWriter(p.stdout)
+	err = chosen.do(p, ctx, rest)
+	if wrong, ok := errors.AsType[mistake](err); ok {
+		return cli.Complain(flags, p.stderr, string(wrong))
+	}
+	if err != nil && !errors.Is(err, errTold) {
+		p.tell(err)
+	}
+	if unwritten := p.out.Flush(); unwritten != nil {
+		if err == nil || o.json { // else there is a sentence already
+			fmt.Fprintln(p.stderr, "connections:", folder.Sentence(unwritten))
+		}
+		err = unwritten
+	}
 	if err != nil {
-		return cli.Complain(flags, stderr, folder.Sentence(err))
-	}
-	out := bufio.NewWriter(stdout)
-	if err := cmp.Or(list(ctx, dir, path, consent, out), out.Flush()); err != nil {
-		fmt.Fprintln(stderr, "connections:", folder.Sentence(err))
 		return cli.Failed
 	}
 	return cli.OK
 }
 
-// The columns of the table.
-const (
-	aliasColumn     = 24
-	workspaceColumn = 20
-	clientColumn    = 20
-	gap             = 2
-)
-
-// list writes the table.
-func list(ctx context.Context, dir *registry.Dir, path string, consent bool, out io.Writer) error {
-	connections, err := dir.List(ctx)
-	if err != nil {
-		return err
-	}
-	current, err := dir.Current(ctx)
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		return err
-	}
-	path = receipt.Printable(path)
-	if len(connections) == 0 {
-		fmt.Fprintf(out, "There are no connections in %s.\n", path)
-		return nil
-	}
-	fmt.Fprintf(out, "Connections in %s\n\n", path)
-	row(out, " ", "ALIAS", "WORKSPACE", "CLIENT APP", "LOGIN")
-	for _, c := range connections {
-		word, label, more := login(ctx, dir, c, consent)
-		mark := " "
-		if c.Key == current.Key {
-			mark = "*"
-		}
-		fmt.Fprintln(out)
-		row(out, mark, cmp.Or(receipt.Printable(c.Alias), "-"), c.Workspace, c.ClientAppID, word)
-		line(out, "hub", c.HubURL)
-		line(out, "key", c.Key)
-		if c.InstanceID != "" {
-			line(out, "instance", c.InstanceID)
-		}
-		if more != "" {
-			line(out, label, more)
-		}
-	}
-	if current.Key != "" {
-		fmt.Fprintln(out, "\n* the current one. No inspection ever falls back to it.")
-	}
-	if !consent {
-		fmt.Fprintln(out)
-		for _, text := range screen.Wrap("No login was read: "+folder.NoConsent+".", screen.Columns) {
-			fmt.Fprintln(out, text)
-		}
-	}
-	return nil
-}
-
-// login says in a word what became of a login; more is what there is to say
-// besides, under a label.
-func login(ctx context.Context, dir *registry.Dir, c registry.Connection, consent bool) (word, label, more string) {
-	if !consent {
-		return "not read", "", ""
-	}
-	credentials, err := dir.Credentials(ctx, c.Key)
+// mistake says what is wrong with a command; "" for nothing.
+func (c command) mistake(name string, known bool, args []string, given map[string]bool) string {
 	switch {
-	case errors.Is(err, registry.ErrNotLoggedIn):
-		return "no login", "", ""
-	case errors.Is(err, registry.ErrDamaged):
-		return "damaged", "why", strings.TrimPrefix(folder.Sentence(err), "damaged: ")
-	case err != nil:
-		return "not read", "why", folder.Sentence(err)
-	case !time.Now().Before(credentials.RefreshExpiresAt):
-		return "expired", "since", minute(credentials.RefreshExpiresAt)
+	case !known:
+		return "there is no command of this name; there are " + strings.Join(slices.Sorted(maps.Keys(commands)), ", ")
+	case len(args) < c.least, len(args) > c.most:
+		return c.wants
 	}
-	return "logged in", "until", minute(credentials.RefreshExpiresAt)
-}
-
-func minute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
-
-func row(out io.Writer, mark, alias, workspace, client, word string) {
-	fmt.Fprint(out, mark, " ")
-	for _, column := range []struct {
-		text  string
-		width int
-	}{{alias, aliasColumn}, {workspace, workspaceColumn}, {client, clientColumn}} {
-		fmt.Fprint(out, screen.Pad(screen.Cut(column.text, column.width), column.width+gap))
+	for _, flag := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(everywhere, flag) && !slices.Contains(c.flags, flag) {
+			return "--" + flag + " is not for " + name
+		}
 	}
-	fmt.Fprintln(out, word)
-}
-
-// line writes a text with a label, in as many lines as it needs.
-func line(out io.Writer, label, text string) {
-	const labelColumn = 10
-	for _, part := range screen.Wrap(text, screen.Columns-gap-labelColumn) {
-		fmt.Fprintf(out, "  %s%s\n", screen.Pad(label, labelColumn), part)
-		label = ""
+	for _, flag := range c.needed {
+		if !given[flag] {
+			return name + " needs --" + flag
+		}
 	}
+	return ""
 }

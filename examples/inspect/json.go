@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"unicode/utf16"
 
+	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
@@ -36,23 +36,6 @@ func (o *output) writeJSON(a answer) error {
 	if err != nil {
 		return err
 	}
-	o.Write(printableJSON(text))
+	o.Write(screen.JSON(text))
 	return o.WriteByte('\n')
-}
-
-// printableJSON gives the same JSON with an escape for everything that
-// receipt.Printable would not print as it is, because a terminal would obey it.
-func printableJSON(text []byte) []byte {
-	const hex = "0123456789abcdef"
-	out := make([]byte, 0, len(text))
-	for _, r := range string(text) {
-		if char := string(r); r == '\\' || receipt.Printable(char) == char {
-			out = append(out, char...)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			out = append(out, '\\', 'u', hex[unit>>12], hex[unit>>8&15], hex[unit>>4&15], hex[unit&15])
-		}
-	}
-	return out
 }
