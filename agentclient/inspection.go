@@ -9,6 +9,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
@@ -24,12 +25,12 @@ func (c *BailingHubAgentClient) inspect(i *inspection.Inspection, invocationID s
 			return nil, err
 		}
 	}
-	answer, err := i.Ask(inspection.Question{Step: feedback.Receipt, Path: boundary.ReceiptPath(invocationID), Limit: receiptLimit})
+	answer, err := i.Ask(inspection.Question{Step: failures.Receipt, Path: boundary.ReceiptPath(invocationID), Limit: receiptLimit})
 	if err != nil {
 		return nil, err
 	}
 	if answer.Unusable {
-		return nil, i.Failure(feedback.Failure{Event: feedback.BadBody, Step: feedback.Receipt, Status: answer.Status})
+		return nil, i.Failure(failures.Failure{Event: failures.BadBody, Step: failures.Receipt, Status: answer.Status})
 	}
 	observed, err := receipt.Parse(answer.Body, receipt.Want{InvocationID: invocationID, Workspace: c.workspace})
 	if err != nil {
@@ -39,12 +40,12 @@ func (c *BailingHubAgentClient) inspect(i *inspection.Inspection, invocationID s
 }
 
 func (c *BailingHubAgentClient) negotiate(i *inspection.Inspection) (receipt.Capabilities, error) {
-	answer, err := i.Ask(inspection.Question{Step: feedback.Negotiation, Path: boundary.CapabilitiesPath, Limit: capabilitiesLimit})
+	answer, err := i.Ask(inspection.Question{Step: failures.Negotiation, Path: boundary.CapabilitiesPath, Limit: capabilitiesLimit})
 	if err != nil {
 		return receipt.Capabilities{}, err
 	}
 	if answer.Unusable {
-		return receipt.Capabilities{}, i.Failure(feedback.Failure{Event: feedback.BadBody, Step: feedback.Negotiation, Status: answer.Status})
+		return receipt.Capabilities{}, i.Failure(failures.Failure{Event: failures.BadBody, Step: failures.Negotiation, Status: answer.Status})
 	}
 	capabilities, err := receipt.ParseCapabilities(answer.Body)
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // rotating is a token source with all that a source may have. It gives its
@@ -89,7 +90,7 @@ func TestForcedRefresh(t *testing.T) {
 		"once in an inspection":    {&rotating{}, sequence(status(401, ""), good, status(401, "")), []string{"capabilities", "capabilities", "receipt"}, 1, feedback.CodeAgentAuthorizationUnavailable, 401},
 		"keeps the repeats":        {&rotating{}, sequence(status(401, ""), lost, lost, good), []string{"capabilities", "capabilities", "capabilities", "capabilities", "receipt"}, 1, "", 0},
 		"fails":                    {&rotating{fail: errors.New(canary)}, accepting(&one, good), []string{"capabilities"}, 1, feedback.CodeAgentAuthorizationUnavailable, 0},
-		"fails with feedback": {&rotating{fail: fmt.Errorf("store: %w", feedback.NewError(feedback.Failure{Event: feedback.BindingChanged}))},
+		"fails with feedback": {&rotating{fail: fmt.Errorf("store: %w", failures.New(failures.Failure{Event: failures.BindingChanged}))},
 			accepting(&one, good), []string{"capabilities"}, 1, feedback.CodeAgentAuthorizationUnavailable, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +182,8 @@ func TestTokenSourceFailures(t *testing.T) {
 		"its own time limit":   {fails(fmt.Errorf("%s: %w", canary, context.DeadlineExceeded)), feedback.CodeAgentTransportUnavailable, 0, nil},
 		"its own cancellation": {fails(fmt.Errorf("%s: %w", canary, context.Canceled)), feedback.CodeAgentTransportUnavailable, 0, nil},
 		"feedback of its own":  {fails(&feedback.Error{Feedback: feedback.Feedback{Code: canary, Message: canary}}), feedback.CodeAgentAuthorizationUnavailable, 0, nil},
-		"feedback, not now":    {fails(feedback.NewError(feedback.Failure{Status: 503, RetryAfter: time.Second, Message: canary})), feedback.CodeAgentTransportUnavailable, time.Second, nil},
-		"feedback, cancelled":  {fails(feedback.NewError(feedback.Failure{Event: feedback.Cancelled, Causes: []error{context.Canceled}})), feedback.CodeAgentTransportUnavailable, 0, nil},
+		"feedback, not now":    {fails(failures.New(failures.Failure{Status: 503, RetryAfter: time.Second, Message: canary})), feedback.CodeAgentTransportUnavailable, time.Second, nil},
+		"feedback, cancelled":  {fails(failures.New(failures.Failure{Event: failures.Cancelled, Causes: []error{context.Canceled}})), feedback.CodeAgentTransportUnavailable, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,5 +23,6 @@
 // and Retryable speak of the question and its next action, never of the
 // operation: hand a model the message, not the bare members.
 //
-// Which failure means what stands as a table in failures.go.
+// Which failure means what is a table of the README. The code has it in
+// internal/failures/table.go.
 package feedback

@@ -29,8 +29,9 @@ type Error struct {
 	// was sent as that where no answer came; "" for a Hub, and where the server
 	// did not say. It finds the request in the server's own log.
 	RequestID string `json:"-"`
-
-	causes []error
+	// Causes are what errors.Is and errors.As see besides the code. Each is safe
+	// to show, and none quotes an answer or a credential.
+	Causes []error `json:"-"`
 }
 
 // MaxRetryAfter bounds [Error.RetryAfter]: a day. A Hub that asks for longer
@@ -57,17 +58,7 @@ func (e *Error) OfOneInvocation() bool {
 }
 
 // Unwrap gives the causes that are safe to show; see [Error].
-func (e *Error) Unwrap() []error { return e.causes }
-
-// Also gives the same error with a sentence in front of its message, that
-// matches cause besides. Sentence and cause must be safe to show. It is for
-// packages that ask a Hub.
-func (e *Error) Also(sentence string, cause error) *Error {
-	also := *e
-	also.Feedback.Message = sentence + " " + e.Feedback.Message
-	also.causes = append([]error{cause}, e.causes...)
-	return &also
-}
+func (e *Error) Unwrap() []error { return e.Causes }
 
 // errorMembers are the members of the JSON of an error, without the methods of
 // Feedback.

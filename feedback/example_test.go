@@ -9,7 +9,18 @@ import (
 )
 
 // refused stands for what an inspection returned.
-var refused error = feedback.NewError(feedback.Failure{Step: feedback.Receipt, Status: 404, HubCode: feedback.CodeInvocationNotFound, Dispatched: true})
+var refused error = &feedback.Error{
+	Feedback: feedback.Feedback{
+		Category:   feedback.CategoryInvocationOutcomeUnknown,
+		Code:       feedback.CodeInvocationNotFound,
+		Origin:     feedback.OriginCore,
+		Operation:  feedback.OperationInspect,
+		Dispatch:   feedback.DispatchAttempted,
+		NextAction: feedback.NextInspectOriginal,
+		Message:    "The Hub has no verifiable evidence of this invocation under this authorization.",
+	},
+	StatusCode: 404,
+}
 
 func ExampleCodeOf() {
 	err := fmt.Errorf("order 17: %w", refused)

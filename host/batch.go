@@ -15,6 +15,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -578,7 +579,7 @@ func (b *batch) abandon() (answers []Observation) {
 		if b.notBefore.After(now) {
 			waitedFor = "a pause that the Hub asked for to be over"
 		}
-		answers = append(answers, b.failed(l.left(), feedback.NewError(feedback.EndedDuring(b.caller, waitedFor)))...)
+		answers = append(answers, b.failed(l.left(), failures.New(failures.EndedDuring(b.caller, waitedFor)))...)
 	}
 	return answers
 }

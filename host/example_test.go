@@ -13,6 +13,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -247,20 +248,20 @@ func TestTheREADMEsHost(t *testing.T) {
 	w.must(err)
 	w.must(inspect(t.Context(), store, original))
 
-	answer := func(code feedback.Code, event feedback.Event, status int) error {
-		return feedback.NewError(feedback.Failure{Event: event, Step: feedback.Receipt, Status: status, HubCode: code, RetryAfter: 3 * time.Second})
+	answer := func(code feedback.Code, event failures.Event, status int) error {
+		return failures.New(failures.Failure{Event: event, Step: failures.Receipt, Status: status, HubCode: code, RetryAfter: 3 * time.Second})
 	}
 	settled, err := transport.InspectInvocation(t.Context(), original)
 	w.must(err)
 	for want, got := range map[string]string{
 		"report: The operation was executed.":                                    whatNow(settled, nil),
 		"say so, and look again later: " + receipt.ProgressUnresolved.Sentence(): whatNow(&receipt.Receipt{}, nil),
-		"ask the same question again with a backoff, not before 3s":              whatNow(nil, answer(feedback.CodeHubPaused, feedback.Answered, 503)),
-		"keep the id, and have an operator look at the original":                 whatNow(nil, answer(feedback.CodeInvocationNotFound, feedback.Answered, 404)),
-		"bring the original connection back, then ask again":                     whatNow(nil, answer("", feedback.BindingChanged, 0)),
-		"have a person restore the original access":                              whatNow(nil, answer("", feedback.Answered, 401)),
-		"compare the versions of Hub and SDK":                                    whatNow(nil, answer("", feedback.UnknownSchema, 200)),
-		"show this to a person: inspect: unknown_failure: The Hub did not answer the question, for a reason that this SDK does not know. That says nothing about the operation.": whatNow(nil, answer("", feedback.Answered, 400)),
+		"ask the same question again with a backoff, not before 3s":              whatNow(nil, answer(feedback.CodeHubPaused, failures.Answered, 503)),
+		"keep the id, and have an operator look at the original":                 whatNow(nil, answer(feedback.CodeInvocationNotFound, failures.Answered, 404)),
+		"bring the original connection back, then ask again":                     whatNow(nil, answer("", failures.BindingChanged, 0)),
+		"have a person restore the original access":                              whatNow(nil, answer("", failures.Answered, 401)),
+		"compare the versions of Hub and SDK":                                    whatNow(nil, answer("", failures.UnknownSchema, 200)),
+		"show this to a person: inspect: unknown_failure: The Hub did not answer the question, for a reason that this SDK does not know. That says nothing about the operation.": whatNow(nil, answer("", failures.Answered, 400)),
 		"not an inspection's error": whatNow(nil, errors.New("something else")),
 	} {
 		if got != want {

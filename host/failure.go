@@ -3,22 +3,22 @@ package host
 import (
 	"errors"
 
-	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
 // failure says what an error of a check means for an inspection that has
 // begun: what was there and is gone, or is another one now, is a changed
 // binding.
-func (s *session) failure(err error) feedback.Failure {
+func (s *session) failure(err error) failures.Failure {
 	switch {
 	case errors.Is(err, errNoLogin):
-		return feedback.Failure{Event: feedback.NoAuthorization, Causes: []error{registry.ErrNotLoggedIn}}
+		return failures.Failure{Event: failures.NoAuthorization, Causes: []error{registry.ErrNotLoggedIn}}
 	case errors.Is(err, errNotOriginal):
-		return feedback.Failure{Event: feedback.BindingChanged}
+		return failures.Failure{Event: failures.BindingChanged}
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, registry.ErrNotLoggedIn), errors.Is(err, registry.ErrChanged):
 		failure := storeFailure(err)
-		failure.Event, failure.Message = feedback.BindingChanged, ""
+		failure.Event, failure.Message = failures.BindingChanged, ""
 		if errors.Is(err, registry.ErrNotFound) {
 			failure.Message = "The store has no connection of this key. Bring back the one that the operation was sent under; no answer is given under another."
 		}
@@ -30,8 +30,8 @@ func (s *session) failure(err error) feedback.Failure {
 
 // storeFailure says that the store failed. It passes on what package registry
 // itself says, and of somebody else's error no more than the sentinels in it.
-func storeFailure(err error) feedback.Failure {
-	failure := feedback.Failure{Event: feedback.StoreFailed}
+func storeFailure(err error) failures.Failure {
+	failure := failures.Failure{Event: failures.StoreFailed}
 	if known, ok := errors.AsType[*registry.Error](err); ok {
 		failure.Message = "The connection store failed, so any answer is withheld: " + known.Error() + "."
 		failure.Causes = []error{known}

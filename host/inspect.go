@@ -9,6 +9,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -23,8 +24,8 @@ func (s *session) inspect(caller context.Context, client *agentclient.BailingHub
 		}
 		if original.Tool != "" && observed.Tool != original.Tool ||
 			original.AgentRunID != "" && observed.AgentRunID != original.AgentRunID {
-			return nil, feedback.NewError(feedback.Failure{
-				Event: feedback.BadBody, Step: feedback.Receipt, Status: http.StatusOK,
+			return nil, failures.New(failures.Failure{
+				Event: failures.BadBody, Step: failures.Receipt, Status: http.StatusOK,
 				InvocationID: original.InvocationID, Dispatched: true,
 				Message: "The receipt is not of the tool or run that the host recorded for this invocation, so no answer is given. What became of the operation is not known.",
 			})
@@ -57,19 +58,19 @@ func askWithChecks[T any](s *session, caller context.Context, had *progress, inv
 	if ok {
 		dispatched = failure.Feedback.Dispatch == feedback.DispatchAttempted
 	}
-	failed := func(failure feedback.Failure) (T, error) {
+	failed := func(failure failures.Failure) (T, error) {
 		if ctx.Err() != nil {
-			failure = feedback.EndedDuring(caller, had.stage())
+			failure = failures.EndedDuring(caller, had.stage())
 		}
 		failure.InvocationID, failure.Dispatched = invocationID, dispatched
-		return none, feedback.NewError(failure)
+		return none, failures.New(failure)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		if had.stage() == "" && ok && isEnd(failure) {
 			return none, err // the client says what it waited for
 		}
-		return failed(feedback.Failure{})
+		return failed(failures.Failure{})
 	case !had.entered.Load(): // there was no answer, and the check at entry says why
 		return none, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -109,5 +110,5 @@ func invalidFor(invocationID, message string) *feedback.Error {
 	if !identifier.InvocationID(invocationID) {
 		invocationID = ""
 	}
-	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, InvocationID: invocationID, Message: message})
+	return failures.New(failures.Failure{Event: failures.BadArgument, InvocationID: invocationID, Message: message})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/grant"
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -172,7 +173,7 @@ func (s *session) newFlight(replaces registry.Secret) *flight {
 
 // fly runs one flight to its end.
 func (s *session) fly(ctx context.Context, f *flight) {
-	f.err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
+	f.err = failures.New(failures.Failure{Event: failures.StoreFailed})
 	defer close(f.done)
 	defer func() { // a panic of the log handler
 		if value := recover(); value != nil && f.panicked == nil {
@@ -211,9 +212,9 @@ func (s *session) update(ctx context.Context, f *flight) error {
 		defer s.calling()()
 		return struct{}{}, s.transport.store.UpdateCredentials(ctx, s.connectionKey, func(ctx context.Context, current registry.Credentials) (next registry.Credentials, err error) {
 			if !take() {
-				return current, feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
+				return current, failures.New(failures.Failure{Event: failures.StoreFailed})
 			}
-			err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed}) // of a panic
+			err = failures.New(failures.Failure{Event: failures.StoreFailed}) // of a panic
 			defer func() { ran <- err }()
 			f.step.Store(stepStore)
 			next, err = s.rotate(ctx, f, current)
@@ -232,7 +233,7 @@ func (s *session) update(ctx context.Context, f *flight) error {
 		return refused
 	}
 	if wait.Err() != nil {
-		err = feedback.NewError(feedback.Failure{Event: feedback.StoreFailed,
+		err = failures.New(failures.Failure{Event: failures.StoreFailed,
 			Message: "The connection store did not answer in time, so any answer is withheld. What was waited for: " + f.stage() + "."})
 	}
 	if s.judge(f, err) || err == nil || errors.Is(err, registry.ErrChanged) {
@@ -245,7 +246,7 @@ func (s *session) update(ctx context.Context, f *flight) error {
 	if ctx.Err() != nil { // that of the flight is nobody's deadline
 		failure.Causes = sentinelsOf(err)
 	}
-	return feedback.NewError(failure)
+	return failures.New(failure)
 }
 
 // sum adds two times, up to the longest that there is.
@@ -313,7 +314,7 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 	}
 	now, err := s.stored(ctx)
 	if err != nil {
-		return current, feedback.NewError(s.failure(err))
+		return current, failures.New(s.failure(err))
 	}
 	if !now.Equal(current) || current.AccessToken != f.replaces {
 		return current, nil // somebody else was first; whoever waits reads again
@@ -322,12 +323,12 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 		return current, err
 	}
 	if err := ctx.Err(); err != nil {
-		return current, feedback.NewError(feedback.Ended(ctx))
+		return current, failures.New(failures.Ended(ctx))
 	}
 	// Once it is sent it has its own whole time: what the Hub says must not be
 	// lost because the lock was long in coming.
 	if !f.patience.renew(sum(saveLimit, s.transport.settings.Timeout)) {
-		return current, feedback.NewError(feedback.Failure{Event: feedback.StoreFailed})
+		return current, failures.New(failures.Failure{Event: failures.StoreFailed})
 	}
 	start := time.Now()
 	f.step.Store(stepHub)
@@ -397,25 +398,25 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answe
 		Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: grant.Limit,
 		Decisive: func(int) bool { return true },
 		Answering: func(status int) { // whatever becomes of the rest
-			answered.Store(!(feedback.Failure{Status: status}).Repeated())
+			answered.Store(!(failures.Failure{Status: status}).Repeated())
 		},
 	})
 	refused = answered.Load()
-	if err == nil && answer.Status != http.StatusOK && (feedback.Failure{Status: answer.Status}).Repeated() {
-		return nil, refused, feedback.NewError(feedback.Failure{
-			Event: feedback.ConnectionLost, Status: answer.Status, RetryAfter: answer.RetryAfter,
+	if err == nil && answer.Status != http.StatusOK && (failures.Failure{Status: answer.Status}).Repeated() {
+		return nil, refused, failures.New(failures.Failure{
+			Event: failures.ConnectionLost, Status: answer.Status, RetryAfter: answer.RetryAfter,
 			Message: "The session could not be renewed, because the Hub cannot answer now. The original can be inspected again.",
 		})
 	}
 	if lost, ok := errors.AsType[*boundary.LostError](err); ok {
-		return nil, refused, feedback.NewError(feedback.Failure{
-			Event: feedback.ConnectionLost, Causes: lost.Causes,
+		return nil, refused, failures.New(failures.Failure{
+			Event: failures.ConnectionLost, Causes: lost.Causes,
 			Message: "The session could not be renewed, because no whole answer came from the Hub. The original can be inspected again.",
 		})
 	}
 	if err != nil {
-		return nil, refused, feedback.NewError(feedback.Failure{
-			Event: feedback.TimedOut, Causes: []error{context.DeadlineExceeded},
+		return nil, refused, failures.New(failures.Failure{
+			Event: failures.TimedOut, Causes: []error{context.DeadlineExceeded},
 			Message: "The session could not be renewed in time: the Hub did not answer. The original can be inspected again.",
 		})
 	}
@@ -433,7 +434,7 @@ func (s *session) accept(answer *boundary.Answer, start time.Time, current regis
 		return current, refusedBy(answer)
 	}
 	if given.SessionID != s.binding.SessionID || given.ClientAppID != s.binding.ClientAppID {
-		return current, feedback.NewError(s.failure(errNotOriginal))
+		return current, failures.New(s.failure(errNotOriginal))
 	}
 	next := current
 	next.AccessToken = registry.NewSecret(given.AccessToken)
@@ -465,5 +466,5 @@ func isHubs(answer *boundary.Answer) bool {
 }
 
 func noLogin(status int, message string) error {
-	return feedback.NewError(feedback.Failure{Event: feedback.NoAuthorization, Status: status, Message: message})
+	return failures.New(failures.Failure{Event: failures.NoAuthorization, Status: status, Message: message})
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
@@ -130,8 +131,8 @@ func Explain(original Original, observed *receipt.Receipt, err error) Report {
 		r.Tool = original.Tool
 	}
 	if err == nil && observed != nil && !original.matches(observed) {
-		err = feedback.NewError(feedback.Failure{
-			Event: feedback.BadBody, Step: feedback.Receipt,
+		err = failures.New(failures.Failure{
+			Event: failures.BadBody, Step: failures.Receipt,
 			Message: "The receipt is not that of the original operation, so nothing of it is reported. What became of the operation is not known.",
 		})
 	}
@@ -278,17 +279,17 @@ func failureOf(err error) *feedback.Error {
 	if ok && failure != nil {
 		return failure
 	}
-	f := feedback.Failure{Event: feedback.StoreFailed, Message: "There is no answer to the question, for a reason that this SDK does not know."}
+	f := failures.Failure{Event: failures.StoreFailed, Message: "There is no answer to the question, for a reason that this SDK does not know."}
 	switch {
 	case ok: // a pointer that is nil
 	case errors.Is(err, context.Canceled):
-		f = feedback.Failure{Event: feedback.Cancelled}
+		f = failures.Failure{Event: failures.Cancelled}
 	case errors.Is(err, context.DeadlineExceeded):
-		f = feedback.Failure{Event: feedback.TimedOut}
+		f = failures.Failure{Event: failures.TimedOut}
 	case errors.Is(err, feedback.CodeInvalidRequest):
-		f = feedback.Failure{Event: feedback.BadArgument}
+		f = failures.Failure{Event: failures.BadArgument}
 	}
-	return feedback.NewError(f)
+	return failures.New(f)
 }
 
 // printableWord gives a word of a vocabulary as it is. Only a receipt that a

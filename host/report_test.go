@@ -19,6 +19,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -69,7 +70,7 @@ func everyReceipt(try func(*receipt.Receipt)) {
 
 // everyFailure gives a failure for each row of the failure table and each code
 // in it.
-func everyFailure() (failures []*feedback.Error) {
+func everyFailure() (collected []*feedback.Error) {
 	codes := []feedback.Code{"", "something_newer", feedback.CodeInvocationNotFound, feedback.CodeInvocationRecordInvalid, feedback.CodeInvocationConflict,
 		feedback.CodeAgentRunConflict, feedback.CodeTaskDispatchUncertain, feedback.CodeRouteNotAllowed, feedback.CodeAudienceNotAllowed,
 		feedback.CodeAgentDirectDisabled, feedback.CodeAgentClientDisabled, feedback.CodeCapabilityChanged, feedback.CodeInvalidRequest,
@@ -79,25 +80,25 @@ func everyFailure() (failures []*feedback.Error) {
 		feedback.CodeTaskPaused, feedback.CodeTaskCancelled, feedback.CodeTaskExpired, feedback.CodeTaskWriteBudgetExhausted,
 		feedback.CodeTaskConcurrencyExhausted, feedback.CodeTaskToolNotAllowed, feedback.CodeTaskRevisionConflict, feedback.CodeTaskRecordInvalid,
 		feedback.CodeTaskNotFound, feedback.CodeTaskRunInactive, feedback.CodeReceiptNotFound}
-	events := []feedback.Event{feedback.Answered, feedback.BadArgument, feedback.Cancelled, feedback.TimedOut, feedback.BindingChanged,
-		feedback.NoAuthorization, feedback.StoreFailed, feedback.ConnectionLost, feedback.UnknownSchema, feedback.BadBody}
+	events := []failures.Event{failures.Answered, failures.BadArgument, failures.Cancelled, failures.TimedOut, failures.BindingChanged,
+		failures.NoAuthorization, failures.StoreFailed, failures.ConnectionLost, failures.UnknownSchema, failures.BadBody}
 	seen := map[feedback.Feedback]bool{}
 	for _, event := range events {
-		for _, step := range []feedback.Step{feedback.Negotiation, feedback.Receipt, feedback.ExecutionReceipt, feedback.ExecutionList} {
+		for _, step := range []failures.Step{failures.Negotiation, failures.Receipt, failures.ExecutionReceipt, failures.ExecutionList} {
 			for _, status := range []int{101, 200, 204, 302, 400, 401, 403, 404, 405, 408, 409, 425, 429, 500, 501, 503} {
 				for _, code := range codes {
-					failure := feedback.NewError(feedback.Failure{Event: event, Step: step, Status: status, HubCode: code, Dispatched: status%2 == 0})
+					failure := failures.New(failures.Failure{Event: event, Step: step, Status: status, HubCode: code, Dispatched: status%2 == 0})
 					like := failure.Feedback
 					like.Dispatch, like.Origin = "", ""
 					if !seen[like] {
 						seen[like] = true
-						failures = append(failures, failure)
+						collected = append(collected, failure)
 					}
 				}
 			}
 		}
 	}
-	return failures
+	return collected
 }
 
 // What a report must never say, in any member but the untrusted text. The one
@@ -165,11 +166,11 @@ func TestReportOfEveryReceipt(t *testing.T) {
 
 func TestReportOfEveryFailure(t *testing.T) {
 	t.Parallel()
-	failures := everyFailure()
-	if len(failures) < 40 {
-		t.Fatalf("%d failures were made", len(failures))
+	collected := everyFailure()
+	if len(collected) < 40 {
+		t.Fatalf("%d failures were made", len(collected))
 	}
-	for _, failure := range failures {
+	for _, failure := range collected {
 		r := host.Explain(reported, nil, failure)
 		mustHold(t, r)
 		if !strings.HasSuffix(r.Advice, " This tells nothing about the operation itself.") {
@@ -318,7 +319,7 @@ func TestReportOfOthers(t *testing.T) {
 func TestReportRetryAfter(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[time.Duration]int64{0: 5, time.Nanosecond: 1, time.Second: 1, 1500 * time.Millisecond: 2, 100 * time.Hour: 86400} {
-		failure := feedback.NewError(feedback.Failure{Step: feedback.Receipt, Status: 503, RetryAfter: given})
+		failure := failures.New(failures.Failure{Step: failures.Receipt, Status: 503, RetryAfter: given})
 		if r := host.Explain(reported, nil, failure); r.AskAgainAfterSeconds != want {
 			t.Errorf("%v: %d s, want %d", given, r.AskAgainAfterSeconds, want)
 		}
@@ -401,7 +402,7 @@ func BenchmarkExplain(b *testing.B) {
 		ResultSource: receipt.ResultSourceNone, DispatchState: receipt.DispatchNotDispatched,
 		Approval: receipt.Approval{Status: receipt.ApprovalPending, ID: 7}, JournalState: receipt.JournalAbsent,
 	}
-	failure := error(feedback.NewError(feedback.Failure{Event: feedback.ConnectionLost}))
+	failure := error(failures.New(failures.Failure{Event: failures.ConnectionLost}))
 	b.Run("receipt", func(b *testing.B) {
 		for b.Loop() {
 			host.Explain(reported, observed, nil)

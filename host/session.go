@@ -14,6 +14,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/grant"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -249,7 +250,7 @@ func (s *session) usable(ctx context.Context) (registry.Credentials, error) {
 	for range maxRounds {
 		credentials, err := s.check(ctx, had)
 		if err != nil {
-			return registry.Credentials{}, feedback.NewError(s.failure(err))
+			return registry.Credentials{}, failures.New(s.failure(err))
 		}
 		if had.refreshed.Load() || !s.needsRefresh(credentials) {
 			return credentials, nil
@@ -275,11 +276,11 @@ func (s *session) Refresh(ctx context.Context, refused *oauth2.Token) (*oauth2.T
 		credentials, err := s.check(ctx, had)
 		switch {
 		case err != nil:
-			return nil, feedback.NewError(s.failure(err))
+			return nil, failures.New(s.failure(err))
 		case credentials.AccessToken.Reveal() != refused.AccessToken:
 			return bearer(credentials), nil
 		case waited:
-			return nil, feedback.NewError(feedback.Failure{Status: http.StatusUnauthorized})
+			return nil, failures.New(failures.Failure{Status: http.StatusUnauthorized})
 		case had.refreshed.Load():
 			waited = true
 			err = s.waitForOthers(ctx, had)
@@ -294,7 +295,7 @@ func (s *session) Refresh(ctx context.Context, refused *oauth2.Token) (*oauth2.T
 }
 
 func neverShown() error {
-	return feedback.NewError(feedback.Failure{Event: feedback.StoreFailed, Message: "The connection store speaks of newer credentials and does not show them, so any answer is withheld."})
+	return failures.New(failures.Failure{Event: failures.StoreFailed, Message: "The connection store speaks of newer credentials and does not show them, so any answer is withheld."})
 }
 
 // needsRefresh reports whether credentials are to be renewed before they are

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // Token gives the access token of exactly the session that an original was
@@ -52,7 +53,7 @@ func (t *Transport) Token(ctx context.Context, original Original) (*oauth2.Token
 	}
 	failure, ok := errors.AsType[*feedback.Error](err)
 	if !ok || limited.Err() != nil {
-		failure = feedback.NewError(feedback.EndedDuring(ctx, had.stage()))
+		failure = failures.New(failures.EndedDuring(ctx, had.stage()))
 	}
 	named := *failure
 	named.Feedback.InvocationID = original.InvocationID

@@ -13,6 +13,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/internal/nothing"
@@ -97,14 +98,14 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	failure := storeFailure(err)
 	switch {
 	case limited.Err() != nil:
-		failure = feedback.EndedDuring(ctx, "the connection store")
+		failure = failures.EndedDuring(ctx, "the connection store")
 	case errors.Is(err, registry.ErrNotFound):
-		failure.Event, failure.Message = feedback.NoAuthorization, "There is no connection of this key. Register it and have a person log in."
+		failure.Event, failure.Message = failures.NoAuthorization, "There is no connection of this key. Register it and have a person log in."
 	case errors.Is(err, registry.ErrNotLoggedIn):
-		failure.Event, failure.Message = feedback.NoAuthorization, "The connection has no login. A person has to log in before the operation is sent."
+		failure.Event, failure.Message = failures.NoAuthorization, "The connection has no login. A person has to log in before the operation is sent."
 	}
 	failure.InvocationID = invocationID
-	return Original{}, feedback.NewError(failure)
+	return Original{}, failures.New(failure)
 }
 
 // bound reads what a connection and its login are bound to, as an original

@@ -14,6 +14,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -288,7 +289,7 @@ func (s *session) noted(err error) error {
 	if s.unsaved.reason != "" {
 		why = " (" + s.unsaved.reason + ")"
 	}
-	return failure.Also("The session of "+s.connectionKey+" was renewed, and the connection store has not saved it"+why+
+	return failures.Also(failure, "The session of "+s.connectionKey+" was renewed, and the connection store has not saved it"+why+
 		". This process keeps it and goes on trying; if the process ends before that, the session is lost.", ErrSessionUnsaved)
 }
 

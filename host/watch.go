@@ -8,6 +8,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -133,9 +134,9 @@ func (w *watch) run(ctx context.Context, t *Transport, original Original, yield 
 			return
 		}
 		if !sleep(ctx, pause) {
-			failure := feedback.Ended(ctx)
+			failure := failures.Ended(ctx)
 			failure.InvocationID = original.InvocationID
-			yield(nil, ended(feedback.NewError(failure), seen.latest))
+			yield(nil, ended(failures.New(failure), seen.latest))
 			return
 		}
 	}

@@ -3,7 +3,7 @@ package receipt
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
 )
 
@@ -48,7 +48,7 @@ func ParseCapabilities(data []byte) (Capabilities, error) {
 		good = err == nil && c == Capabilities{CapabilitiesSchema, Schema, true}
 	}
 	if !good {
-		return Capabilities{}, feedback.NewError(feedback.Failure{Event: feedback.BadBody, Step: feedback.Negotiation})
+		return Capabilities{}, failures.New(failures.Failure{Event: failures.BadBody, Step: failures.Negotiation})
 	}
 	return c, nil
 }

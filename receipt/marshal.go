@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
-	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // wireTime is how ObservedAt is written.
@@ -17,8 +17,8 @@ const wireTime = "2006-01-02T15:04:05.000Z"
 // [*feedback.Error] with [feedback.CodeInvalidRequest], which names the member.
 func (r Receipt) MarshalJSON() ([]byte, error) {
 	if broken := r.unfit(); broken != "" {
-		return nil, feedback.NewError(feedback.Failure{
-			Event:   feedback.BadArgument,
+		return nil, failures.New(failures.Failure{
+			Event:   failures.BadArgument,
 			Message: "The receipt cannot be marshalled: " + broken + ".",
 		})
 	}

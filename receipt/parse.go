@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
 )
@@ -31,15 +31,15 @@ type Want struct {
 // [feedback.CodeAgentInvalidResponse]. It names the member that is wrong and
 // quotes nothing of data. Data is not kept.
 func Parse(data []byte, want Want) (*Receipt, error) {
-	failure := feedback.Failure{Event: feedback.BadArgument, Step: feedback.Receipt}
+	failure := failures.Failure{Event: failures.BadArgument, Step: failures.Receipt}
 	if !identifier.InvocationID(want.InvocationID) {
 		failure.Message = "The wanted invocation id is not 64 lower-case hexadecimal digits."
-		return nil, feedback.NewError(failure)
+		return nil, failures.New(failure)
 	}
 	failure.InvocationID = want.InvocationID
 	if !identifier.Workspace(want.Workspace) {
 		failure.Message = "The wanted workspace is not the name of a workspace."
-		return nil, feedback.NewError(failure)
+		return nil, failures.New(failure)
 	}
 	return parse(data, want, failure)
 }
@@ -48,7 +48,7 @@ func Parse(data []byte, want Want) (*Receipt, error) {
 // data names. It leaves r as it is where it returns an error. Null is refused:
 // unmarshal into a *Receipt where there may be none.
 func (r *Receipt) UnmarshalJSON(data []byte) error {
-	parsed, err := parse(data, Want{}, feedback.Failure{Step: feedback.Receipt})
+	parsed, err := parse(data, Want{}, failures.Failure{Step: failures.Receipt})
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (r *Receipt) UnmarshalJSON(data []byte) error {
 
 // parse is Parse with a valid want, or with none. The failure is what is known
 // of one beforehand.
-func parse(data []byte, want Want, failure feedback.Failure) (*Receipt, error) {
+func parse(data []byte, want Want, failure failures.Failure) (*Receipt, error) {
 	p := parser{want: want}
 	problem := "it is larger than 1 MiB"
 	if len(data) <= maxReceiptSize {
@@ -68,13 +68,13 @@ func parse(data []byte, want Want, failure feedback.Failure) (*Receipt, error) {
 	case "":
 		return &p.receipt, nil
 	case otherSchema:
-		failure.Event = feedback.UnknownSchema
+		failure.Event = failures.UnknownSchema
 		failure.Message = "" // that of the table says it
 	default:
-		failure.Event = feedback.BadBody
+		failure.Event = failures.BadBody
 		failure.Message = "The receipt was refused and must not be presented as a result: " + problem + "."
 	}
-	return nil, feedback.NewError(failure)
+	return nil, failures.New(failure)
 }
 
 const otherSchema = "other schema"

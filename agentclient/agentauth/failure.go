@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // ErrSessionLivesOn is matched by an error after which the Hub has, or may have,
@@ -86,7 +87,7 @@ var transient = []span{{408, 408}, {425, 425}, {429, 429}, {500, 599}}
 
 // failures says what the failures of a login mean: the first row that fits
 // decides.
-var failures = []row{
+var collected = []row{
 	{event: badArgument,
 		code: feedback.CodeInvalidRequest, category: feedback.CategoryInvalidRequest, nextAction: feedback.NextNone,
 		message: "An argument is not valid, so nothing was sent."},
@@ -189,12 +190,12 @@ func (r *row) fits(f failure) bool {
 
 // row gives the first row that fits. The last one fits every answer.
 func (f failure) row() *row {
-	for i := range failures {
-		if failures[i].fits(f) {
-			return &failures[i]
+	for i := range collected {
+		if collected[i].fits(f) {
+			return &collected[i]
 		}
 	}
-	return &failures[len(failures)-1]
+	return &collected[len(collected)-1]
 }
 
 // isTransient reports whether an answer of this status may be another one a
@@ -227,7 +228,7 @@ func (f failure) build() *feedback.Error {
 	if f.step != anyStep {
 		account.Dispatch = feedback.DispatchAttempted
 	}
-	err := feedback.Build(account, f.causes...)
+	err := failures.Build(account, f.causes...)
 	err.StatusCode = f.status
 	err.RetryAfter = min(max(f.retryAfter, 0), feedback.MaxRetryAfter)
 	return err
@@ -260,7 +261,7 @@ func with(err error, message string, causes ...error) error {
 	}
 	account := known.Feedback
 	account.Message = bothMessage(account.Message, message)
-	added := feedback.Build(account, append(slices.Clone(known.Unwrap()), causes...)...)
+	added := failures.Build(account, append(slices.Clone(known.Unwrap()), causes...)...)
 	added.StatusCode, added.RetryAfter = known.StatusCode, known.RetryAfter
 	return added
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/nothing"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -444,7 +445,7 @@ func relabel(err error, operation feedback.Operation) error {
 	}
 	account := known.Feedback
 	account.Operation = operation
-	changed := feedback.Build(account, known.Unwrap()...)
+	changed := failures.Build(account, known.Unwrap()...)
 	changed.StatusCode, changed.RetryAfter = known.StatusCode, known.RetryAfter
 	return changed
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
-	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // ErrIncomplete says that a list was read, again and again, and that fewer rows
@@ -149,8 +149,8 @@ func readAll[T any, K comparable](yield func(T, error) bool, limit, most int, ke
 		}
 	}
 	var none T
-	yield(none, feedback.NewError(feedback.Failure{
-		Event: feedback.BadBody, Step: feedback.ExecutionList, Status: http.StatusOK, Dispatched: true, RequestID: s.requestID,
+	yield(none, failures.New(failures.Failure{
+		Event: failures.BadBody, Step: failures.ExecutionList, Status: http.StatusOK, Dispatched: true, RequestID: s.requestID,
 		Message: "The list is incomplete: fewer rows were seen than the HermesX server counts. It must not be presented as complete; a narrower query may do.",
 		Causes:  []error{ErrIncomplete},
 	}))

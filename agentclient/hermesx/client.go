@@ -9,8 +9,8 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
-	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/nothing"
 )
@@ -106,7 +106,7 @@ func answered(i *inspection.Inspection, question inspection.Question, read func(
 	if err != nil {
 		return err
 	}
-	refused := feedback.Failure{Event: feedback.BadBody, Step: question.Step, Status: answer.Status}
+	refused := failures.Failure{Event: failures.BadBody, Step: question.Step, Status: answer.Status}
 	switch {
 	case answer.TooLong:
 		refused.Message = "The answer of the HermesX server is longer than 16 MiB. No answer is given; a smaller page may do."

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
-	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // ReceiptPage is one page of receipts.
@@ -45,7 +45,7 @@ func (c *Client) Receipts(ctx context.Context, query ReceiptQuery) (*ReceiptPage
 		return nil, invalid
 	}
 	page := &ReceiptPage{}
-	err := c.ask(ctx, inspection.Question{Step: feedback.ExecutionList, Path: boundary.ExecutionReceiptsPath, Query: encoded}, func(body []byte, requestID string) error {
+	err := c.ask(ctx, inspection.Question{Step: failures.ExecutionList, Path: boundary.ExecutionReceiptsPath, Query: encoded}, func(body []byte, requestID string) error {
 		page.RequestID = requestID
 		if err := decode(body, page); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (c *Client) AuditLogs(ctx context.Context, query AuditQuery) (*AuditPage, e
 		return nil, invalid
 	}
 	page := &AuditPage{}
-	err := c.ask(ctx, inspection.Question{Step: feedback.ExecutionList, Path: boundary.AuditLogsPath, Query: encoded}, func(body []byte, requestID string) error {
+	err := c.ask(ctx, inspection.Question{Step: failures.ExecutionList, Path: boundary.AuditLogsPath, Query: encoded}, func(body []byte, requestID string) error {
 		page.RequestID = requestID
 		if err := decode(body, page); err != nil {
 			return err

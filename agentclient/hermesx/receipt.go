@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
-	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // Receipt is what a HermesX server kept of one execution of a tool. It does not
@@ -113,7 +113,7 @@ func (c *Client) Receipt(ctx context.Context, id string) (*Receipt, error) {
 		return nil, inspection.Invalid("The receipt's id cannot be sent: it has to be 1 to 2,048 bytes of valid UTF-8, not slashes alone, and without . or .. between slashes.")
 	}
 	receipt := &Receipt{}
-	err := c.ask(ctx, inspection.Question{Step: feedback.ExecutionReceipt, Path: path}, func(body []byte, requestID string) error {
+	err := c.ask(ctx, inspection.Question{Step: failures.ExecutionReceipt, Path: path}, func(body []byte, requestID string) error {
 		receipt.ReadRequestID = requestID
 		if err := decode(body, receipt); err != nil {
 			return err

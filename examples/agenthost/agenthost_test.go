@@ -22,6 +22,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -495,9 +496,9 @@ func TestReportUnderTrouble(t *testing.T) {
 
 func TestForModel(t *testing.T) {
 	t.Parallel()
-	for _, event := range []feedback.Event{feedback.BadArgument, feedback.Cancelled, feedback.TimedOut, feedback.BindingChanged,
-		feedback.NoAuthorization, feedback.StoreFailed, feedback.ConnectionLost} {
-		failure := feedback.NewError(feedback.Failure{Event: event})
+	for _, event := range []failures.Event{failures.BadArgument, failures.Cancelled, failures.TimedOut, failures.BindingChanged,
+		failures.NoAuthorization, failures.StoreFailed, failures.ConnectionLost} {
+		failure := failures.New(failures.Failure{Event: event})
 		said := forModel(nil, failure)
 		if said != failure.Feedback.Message || said == "" {
 			t.Errorf("event %d: %q", event, said)

@@ -21,6 +21,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -446,13 +447,13 @@ func TestAdviceIsNoLeaveToSendAgain(t *testing.T) {
 		}
 	}
 	// The actions that the play does not come to.
-	for _, event := range []feedback.Event{feedback.BadArgument, feedback.Cancelled, feedback.TimedOut, feedback.StoreFailed} {
-		advice := answer{failure: feedback.NewError(feedback.Failure{Event: event})}.hostMay()
+	for _, event := range []failures.Event{failures.BadArgument, failures.Cancelled, failures.TimedOut, failures.StoreFailed} {
+		advice := answer{failure: failures.New(failures.Failure{Event: event})}.hostMay()
 		if advice == "" || leave.MatchString(advice) || strings.Contains(advice, "send") {
 			t.Errorf("event %d: %q", event, advice)
 		}
 	}
-	later := answer{failure: feedback.NewError(feedback.Failure{Status: 503, Step: feedback.Receipt, HubCode: feedback.CodeHubPaused, RetryAfter: 90e9})}.hostMay()
+	later := answer{failure: failures.New(failures.Failure{Status: 503, Step: failures.Receipt, HubCode: feedback.CodeHubPaused, RetryAfter: 90e9})}.hostMay()
 	if later != "ask this question again, in 90 seconds." {
 		t.Errorf("after a Retry-After: %q", later)
 	}
@@ -464,7 +465,7 @@ func TestPlayNoticesAnotherEnd(t *testing.T) {
 	err := askAll(t.Context(), []question{{
 		id: situation.Read.InvocationID(), name: "read", want: "executed",
 		ask: func(context.Context) (*receipt.Receipt, error) {
-			return nil, feedback.NewError(feedback.Failure{Event: feedback.ConnectionLost})
+			return nil, failures.New(failures.Failure{Event: failures.ConnectionLost})
 		},
 	}}, out)
 	if err != nil {

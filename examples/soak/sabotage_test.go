@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -385,25 +385,25 @@ type invocation string
 
 func (i invocation) Error() string { return string(i) }
 
-func failure(of error, f feedback.Failure) error {
+func failure(of error, f failures.Failure) error {
 	f.InvocationID = of.Error()
-	return feedback.NewError(f)
+	return failures.New(f)
 }
 
 func withToken(of error) error {
-	return failure(of, feedback.Failure{Event: feedback.ConnectionLost, Message: "It went with synthetic-access-0."})
+	return failure(of, failures.Failure{Event: failures.ConnectionLost, Message: "It went with synthetic-access-0."})
 }
 
 func wrappingToken(of error) error {
-	return failure(of, feedback.Failure{Event: feedback.ConnectionLost, Causes: []error{errors.New("synthetic-refresh-0")}})
+	return failure(of, failures.Failure{Event: failures.ConnectionLost, Causes: []error{errors.New("synthetic-refresh-0")}})
 }
 
 func bindingChanged(of error) error {
-	return failure(of, feedback.Failure{Event: feedback.BindingChanged})
+	return failure(of, failures.Failure{Event: failures.BindingChanged})
 }
 
 func ofNothing(error) error {
-	return feedback.NewError(feedback.Failure{Event: feedback.ConnectionLost})
+	return failures.New(failures.Failure{Event: failures.ConnectionLost})
 }
 
 // leaked is what the leaks of a test left, to be taken away after it.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -121,7 +121,7 @@ func (w *wire) refresh(r *http.Request, h *hub, c *call) (*http.Response, error)
 			s.tokens.came(r.Context(), asked, text, w, how)
 		}}
 	default:
-		failure := feedback.Failure{Status: response.StatusCode}
+		failure := failures.Failure{Status: response.StatusCode}
 		if failure.Repeated() {
 			s.tokens.came(r.Context(), asked, text, w, exchangeLost)
 		} else {

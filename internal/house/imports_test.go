@@ -15,6 +15,7 @@ var mayImport = map[string]struct {
 	http   bool
 }{
 	"feedback":                        {},
+	"internal/failures":               {own: []string{"feedback"}},
 	"receipt":                         {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json"}},
 	"registry":                        {own: []string{"feedback"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/sys"}},
 	"registry/sqlstore":               {own: []string{"feedback", "registry"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
 // Server is a server and how it is asked. Its fields do not change after it was
@@ -94,7 +95,7 @@ func Invalid(message string) *feedback.Error { return invalidFor("", message) }
 
 // invalidFor is Invalid where the caller gave a valid invocation id.
 func invalidFor(invocationID, message string) *feedback.Error {
-	return feedback.NewError(feedback.Failure{Event: feedback.BadArgument, InvocationID: invocationID, Message: message})
+	return failures.New(failures.Failure{Event: failures.BadArgument, InvocationID: invocationID, Message: message})
 }
 
 // InvalidOption is the error of a list of options: that of an option as it is;
@@ -109,7 +110,7 @@ func InvalidOption(err error) error {
 // Question is one GET.
 type Question struct {
 	// Step is what the failure table calls it.
-	Step feedback.Step
+	Step failures.Step
 	// Path and Query are what goes on the wire after the server's base.
 	Path, Query string
 	// Limit is how many bytes the body of a 200 may have.
@@ -133,7 +134,7 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 			}
 			return used.AccessToken, nil
 		},
-		Decisive: func(status int) bool { return feedback.Failure{Step: q.Step, Status: status}.CodeDecides() },
+		Decisive: func(status int) bool { return failures.Failure{Step: q.Step, Status: status}.CodeDecides() },
 		Again: func(answer *boundary.Answer) bool {
 			return (answer == nil || answer.Status != http.StatusOK) && i.answered(q.Step, answer).Repeated()
 		},
@@ -142,7 +143,7 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 			i.dispatched, i.requestID, i.waitsFor = true, i.subject.RequestID, i.server.answerTo(q.Step)
 		},
 		Repeating: func(answer *boundary.Answer, wait time.Duration) {
-			again := feedback.NewError(i.answered(q.Step, answer))
+			again := failures.New(i.answered(q.Step, answer))
 			i.waitsFor = "the next try"
 			if again.RetryAfter > 0 {
 				i.waitsFor = "the end of a pause that " + i.server.Name + " asked for"
@@ -177,11 +178,11 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 }
 
 // answered is the failure that an answer other than 200, or none, stands for.
-func (i *Inspection) answered(step feedback.Step, answer *boundary.Answer) feedback.Failure {
+func (i *Inspection) answered(step failures.Step, answer *boundary.Answer) failures.Failure {
 	if answer == nil {
-		return feedback.Failure{Event: feedback.ConnectionLost, Step: step}
+		return failures.Failure{Event: failures.ConnectionLost, Step: step}
 	}
-	failure := feedback.Failure{Step: step, Status: answer.Status, RetryAfter: answer.RetryAfter}
+	failure := failures.Failure{Step: step, Status: answer.Status, RetryAfter: answer.RetryAfter}
 	if i.server.Code != nil {
 		failure.HubCode = i.server.Code(answer.Body)
 	}
@@ -189,12 +190,12 @@ func (i *Inspection) answered(step feedback.Step, answer *boundary.Answer) feedb
 }
 
 // Failure gives the error of this inspection for what went wrong.
-func (i *Inspection) Failure(f feedback.Failure) error {
+func (i *Inspection) Failure(f failures.Failure) error {
 	if i.ctx.Err() != nil {
-		f = feedback.EndedDuring(i.caller, i.waitsFor)
+		f = failures.EndedDuring(i.caller, i.waitsFor)
 	}
 	f.InvocationID, f.RequestID, f.Dispatched = i.subject.InvocationID, i.requestID, i.dispatched
-	return feedback.NewError(f)
+	return failures.New(f)
 }
 
 // Refused gives the error of this inspection for an error of what read the body
@@ -202,7 +203,7 @@ func (i *Inspection) Failure(f feedback.Failure) error {
 func (i *Inspection) Refused(err error, status int) error {
 	known, ok := errors.AsType[*feedback.Error](err)
 	if !ok || i.ctx.Err() != nil {
-		return i.Failure(feedback.Failure{})
+		return i.Failure(failures.Failure{})
 	}
 	passed := *known
 	passed.RequestID = i.requestID
@@ -218,25 +219,25 @@ func (i *Inspection) Refused(err error, status int) error {
 }
 
 // passOn gives the error of this inspection for an error of the boundary.
-func (i *Inspection) passOn(step feedback.Step, err error) error {
+func (i *Inspection) passOn(step failures.Step, err error) error {
 	if _, ok := errors.AsType[*feedback.Error](err); ok {
 		return i.Refused(err, 0)
 	}
 	if lost, ok := errors.AsType[*boundary.LostError](err); ok {
-		return i.Failure(feedback.Failure{Event: feedback.ConnectionLost, Step: step, Message: i.lostMessage(lost), Causes: lost.Causes})
+		return i.Failure(failures.Failure{Event: failures.ConnectionLost, Step: step, Message: i.lostMessage(lost), Causes: lost.Causes})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return i.Failure(feedback.EndedDuring(i.caller, i.waitsFor))
+		return i.Failure(failures.EndedDuring(i.caller, i.waitsFor))
 	}
-	return i.Failure(feedback.Failure{Step: step})
+	return i.Failure(failures.Failure{Step: step})
 }
 
 // answerTo is what an inspection waits for after a request.
-func (s *Server) answerTo(step feedback.Step) string {
+func (s *Server) answerTo(step failures.Step) string {
 	switch step {
-	case feedback.Negotiation:
+	case failures.Negotiation:
 		return "the negotiation with " + s.Name
-	case feedback.Receipt:
+	case failures.Receipt:
 		return "the receipt from " + s.Name
 	default:
 		return "the answer of " + s.Name

@@ -11,6 +11,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
+	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
@@ -118,7 +119,7 @@ func (s *Server) usable(token *oauth2.Token, err error) (*oauth2.Token, error) {
 }
 
 func noToken(message string) error {
-	return feedback.NewError(feedback.Failure{Event: feedback.NoAuthorization, Message: message})
+	return failures.New(failures.Failure{Event: failures.NoAuthorization, Message: message})
 }
 
 // maxRefreshes is how often the source is asked to refresh in one inspection. A
@@ -137,22 +138,22 @@ func (s *Server) sourceError(err error) error {
 	if ok && s.Settings.Shared != nil { // the facade's own words
 		return known
 	}
-	unreachable := feedback.Failure{Event: feedback.ConnectionLost, Message: "The access token could not be renewed, because its server did not answer. " + s.Again}
+	unreachable := failures.Failure{Event: failures.ConnectionLost, Message: "The access token could not be renewed, because its server did not answer. " + s.Again}
 	if ok && known.Feedback.Category == feedback.CategoryTransportUnavailable {
 		unreachable.RetryAfter = known.RetryAfter
-		return feedback.NewError(unreachable)
+		return failures.New(unreachable)
 	}
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		if refused.Response == nil || !(feedback.Failure{Status: refused.Response.StatusCode}).Repeated() {
+		if refused.Response == nil || !(failures.Failure{Status: refused.Response.StatusCode}).Repeated() {
 			return noToken("The renewal of the access token was refused. A person has to log in again.")
 		}
 		unreachable.RetryAfter = boundary.RetryAfter(refused.Response.Header, time.Now())
-		return feedback.NewError(unreachable)
+		return failures.New(unreachable)
 	}
 	_, network := errors.AsType[net.Error](err)
 	if network || errors.Is(err, context.Canceled) {
 		unreachable.Causes = boundary.NewLostError(err).Causes
-		return feedback.NewError(unreachable)
+		return failures.New(unreachable)
 	}
 	return noToken("The token source failed, so there is no access token.")
 }
