@@ -53,6 +53,17 @@ func TestConnections(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		for name, alias := range map[string]string{"taken": "second", "not one": " x"} {
+			if err := store.Rename(ctx, shop.Key, alias); !errors.Is(err, feedback.CodeInvalidRequest) {
+				t.Errorf("renamed to what is %s: %v", name, err)
+			}
+		}
+		must(t, store.Rename(ctx, instance.Key, "third"))
+		if got, err := store.ByAlias(ctx, "third"); err != nil || got.Key != instance.Key || got.InstanceID != instance.InstanceID || got.CreatedAt != instance.CreatedAt {
+			t.Errorf("renamed: %+v, %v", got, err)
+		}
+		must(t, store.Rename(ctx, instance.Key, ""))
+		must(t, store.Rename(ctx, instance.Key, "second"))
 		if _, err := store.ByAlias(ctx, "SECOND"); !errors.Is(err, registry.ErrNotFound) {
 			t.Errorf("an alias in other letters: %v", err)
 		}
@@ -86,6 +97,7 @@ func TestConnections(t *testing.T) {
 		for name, err := range map[string]error{
 			"SetCurrent":        store.SetCurrent(ctx, unknown),
 			"Remove":            store.Remove(ctx, unknown),
+			"Rename":            store.Rename(ctx, unknown, "x"),
 			"DeleteCredentials": store.DeleteCredentials(ctx, unknown),
 			"SaveCredentials":   store.SaveCredentials(ctx, unknown, registry.Credentials{}),
 		} {

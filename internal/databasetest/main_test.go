@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/host/journal/sqljournal"
 	"github.com/bailinghub/bailinghub-go/internal/childtest"
 	"github.com/bailinghub/bailinghub-go/internal/databasetest/server"
+	"github.com/bailinghub/bailinghub-go/registry"
+	"github.com/bailinghub/bailinghub-go/registry/registrytest"
 	"github.com/bailinghub/bailinghub-go/registry/sqlstore"
 )
 
@@ -29,6 +32,7 @@ var databases []*database
 
 // TestMain starts all servers: a run that lacks one fails.
 func TestMain(m *testing.M) {
+	registrytest.Child(openAddress)
 	childtest.Run(children)
 	flag.Parse()
 	os.Exit(withServers(m))
@@ -110,6 +114,24 @@ func each(t *testing.T, run func(t *testing.T, d *database)) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) { run(t, d) })
 	}
+}
+
+// address says how another process opens a store with plain logins; see
+// openAddress.
+func (d *database) address(namespace string) string {
+	return strings.Join([]string{d.server.Driver, d.dialect.String(), namespace, d.server.Source}, " ")
+}
+
+func openAddress(address string) (registry.Store, error) {
+	words := strings.SplitN(address, " ", 4)
+	if len(words) != 4 {
+		return nil, errors.New("not an address of these tests")
+	}
+	db, err := sql.Open(words[0], words[3])
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.Open(context.Background(), db, dialects[words[1]], sqlstore.WithNamespace(words[2]), sqlstore.WithPlainTokens())
 }
 
 var namespaces atomic.Int64

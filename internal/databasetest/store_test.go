@@ -24,6 +24,7 @@ func TestStore(t *testing.T) {
 				name := fmt.Sprint("plain-", namespaces.Add(1))
 				own := sqlstore.WithNamespace(name)
 				f := registrytest.Of(d.open(t, own, sqlstore.WithPlainTokens()), d.open(t, own, sqlstore.WithPlainTokens()))
+				f.Address = d.address(name)
 				f.Plant = func(ctx context.Context, key string, credentials registry.Credentials) error {
 					text, err := registry.EncodeCredentials(credentials)
 					if err != nil {

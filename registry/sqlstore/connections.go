@@ -150,21 +150,58 @@ func (s *Store) register(ctx context.Context, registration registry.Registration
 	if !changed {
 		return entry, nil
 	}
-	var n int64
 	if existing.Key != "" {
-		n, err = s.db.Exec(ctx, "UPDATE bailinghub_connections SET alias = ?, allow_insecure_http = ?, updated_at = ? WHERE namespace = ? AND connection_key = ?",
-			text(entry.Alias), number(entry.AllowInsecureHTTP), entry.UpdatedAt.UnixMilli(), s.namespace, entry.Key)
-	} else {
-		n, err = s.db.Exec(ctx, "INSERT INTO bailinghub_connections (namespace, connection_key, instance_id, alias, hub_url, client_app_id, workspace, allow_insecure_http, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			s.namespace, entry.Key, text(entry.InstanceID), text(entry.Alias), entry.HubURL, entry.ClientAppID, entry.Workspace, number(entry.AllowInsecureHTTP), entry.CreatedAt.UnixMilli(), entry.UpdatedAt.UnixMilli())
+		return entry, s.rewrite(ctx, entry)
 	}
-	switch {
-	case err != nil:
-		return registry.Connection{}, s.conflict(ctx, entry, existing.Key == "", err)
-	case n == 0: // removed by another process just now
-		return registry.Connection{}, sqldb.ErrAgain
+	_, err = s.db.Exec(ctx, "INSERT INTO bailinghub_connections (namespace, connection_key, instance_id, alias, hub_url, client_app_id, workspace, allow_insecure_http, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		s.namespace, entry.Key, text(entry.InstanceID), text(entry.Alias), entry.HubURL, entry.ClientAppID, entry.Workspace, number(entry.AllowInsecureHTTP), entry.CreatedAt.UnixMilli(), entry.UpdatedAt.UnixMilli())
+	if err != nil {
+		return registry.Connection{}, s.conflict(ctx, entry, true, err)
 	}
 	return entry, nil
+}
+
+// rewrite writes what can change of an entry that is there.
+func (s *Store) rewrite(ctx context.Context, entry registry.Connection) error {
+	n, err := s.db.Exec(ctx, "UPDATE bailinghub_connections SET alias = ?, allow_insecure_http = ?, updated_at = ? WHERE namespace = ? AND connection_key = ?",
+		text(entry.Alias), number(entry.AllowInsecureHTTP), entry.UpdatedAt.UnixMilli(), s.namespace, entry.Key)
+	switch {
+	case err != nil:
+		return s.conflict(ctx, entry, false, err)
+	case n == 0: // removed by another process just now
+		return sqldb.ErrAgain
+	}
+	return nil
+}
+
+// Rename does what [registry.Memory.Rename] does.
+func (s *Store) Rename(ctx context.Context, key, alias string) error {
+	const doing = "renaming a connection"
+	if _, err := s.find(ctx, doing, key); err != nil {
+		return err
+	}
+	return s.db.Try(ctx, doing, sqldb.RequestLimit, func(ctx context.Context) error {
+		var now int64
+		if err := s.db.QueryRow(ctx, "SELECT {now}").Scan(&now); err != nil {
+			return err
+		}
+		existing, err := s.find(ctx, doing, key)
+		if err != nil {
+			return err
+		}
+		options := []registry.RegisterOption{registry.WithAlias(alias)}
+		if existing.InstanceID != "" {
+			options = append(options, registry.WithInstance(existing.InstanceID))
+		}
+		registration, err := registry.NewRegistration(existing.Descriptor(), options...)
+		if err != nil {
+			return fail(err.Error(), err) // and not tried again
+		}
+		if entry, changed := registration.Apply(existing.Connection, time.UnixMilli(now)); changed {
+			return s.rewrite(ctx, entry)
+		}
+		return nil
+	})
 }
 
 // conflict says what of entry another connection has already, where that is why
