@@ -1,0 +1,32 @@
+package sqljournal_test
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/host/journal"
+	"github.com/bailinghub/bailinghub-go/host/journal/sqljournal"
+	"github.com/bailinghub/bailinghub-go/registry/sqlstore"
+)
+
+// Every replica of a host keeps the journal that all of them share.
+func ExampleJournal_Keep() {
+	keep := func(ctx context.Context, db *sql.DB, transport *host.Transport) error {
+		operations, err := sqljournal.Open(ctx, db, sqlstore.PostgreSQL)
+		if err != nil {
+			return err
+		}
+		if err := operations.Migrate(ctx); err != nil {
+			return err
+		}
+		err = operations.Keep(ctx, transport, sqljournal.OnSettled(func(ctx context.Context, tx *sql.Tx, entry journal.Entry) error {
+			return tellTheUser(ctx, tx, entry.Report)
+		}))
+		return err
+	}
+	_ = keep
+}
+
+// tellTheUser stands for what a host writes in the same transaction.
+func tellTheUser(context.Context, *sql.Tx, host.Report) error { return nil }
