@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bailinghub/bailinghub-go/agentclient/agentauth"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/registry"
 	"github.com/bailinghub/bailinghub-go/registry/sqlstore"
@@ -105,6 +107,69 @@ func TestConnections(t *testing.T) {
 				t.Errorf("%s of a key that is not registered: %v", name, err)
 			}
 		}
+	})
+}
+
+// A store of logins can be logged in to and out of.
+var _ agentauth.Store = (*sqlstore.Store)(nil)
+
+// A new login overwrites none, and a login is deleted while it is of the session
+// that has ended, whatever became of its tokens.
+func TestSessions(t *testing.T) {
+	each(t, func(t *testing.T, d *database) {
+		ctx := t.Context()
+		store := d.open(t, namespace(), sqlstore.WithKeys(key(1)))
+		shop, err := store.Register(ctx, descriptor("shop"))
+		must(t, err)
+		first, second := loginOf(shop, 1), loginOf(shop, 2)
+		second.SessionID = "22222222-2222-4222-8222-222222222222"
+		stored := func(want string) {
+			t.Helper()
+			login, err := store.Credentials(ctx, shop.Key)
+			if login.SessionID != want || (want == "") != errors.Is(err, registry.ErrNotLoggedIn) {
+				t.Errorf("the login is of session %q (%v), want %q", login.SessionID, err, want)
+			}
+		}
+		expect := func(err, want error) {
+			t.Helper()
+			if !errors.Is(err, want) {
+				t.Errorf("error %v, want %v", err, want)
+			}
+		}
+		expect(store.DeleteSession(ctx, shop.Key, first.SessionID), nil)
+		expect(store.AddCredentials(ctx, shop.Key, first), nil)
+		stored(first.SessionID)
+		expect(store.AddCredentials(ctx, shop.Key, second), registry.ErrChanged)
+		expect(store.DeleteSession(ctx, shop.Key, second.SessionID), registry.ErrChanged)
+		stored(first.SessionID)
+		must(t, store.SaveCredentials(ctx, shop.Key, loginOf(shop, 3))) // renewed
+		expect(store.DeleteSession(ctx, shop.Key, first.SessionID), nil)
+		stored("")
+		expect(store.AddCredentials(ctx, shop.Key, loginOf(registry.Connection{}, 1)), feedback.CodeInvalidRequest)
+
+		// Of many at once, one.
+		var group sync.WaitGroup
+		var added atomic.Int32
+		for i := range 8 {
+			group.Go(func() {
+				login := loginOf(shop, i)
+				login.SessionID = fmt.Sprintf("33333333-3333-4333-8333-%012d", i)
+				switch err := store.AddCredentials(ctx, shop.Key, login); {
+				case err == nil:
+					added.Add(1)
+				case !errors.Is(err, registry.ErrChanged):
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if n := added.Load(); n != 1 {
+			t.Errorf("%d logins were added", n)
+		}
+		unknown, err := descriptor("unknown").ConnectionKey()
+		must(t, err)
+		expect(store.AddCredentials(ctx, unknown, first), registry.ErrNotFound)
+		expect(store.DeleteSession(ctx, unknown, first.SessionID), registry.ErrNotFound)
 	})
 }
 
