@@ -112,8 +112,8 @@ func TestADeadConnectionIsNotUsedAgain(t *testing.T) {
 						s.arrived <- struct{}{}
 						go func() {
 							<-s.release
-							s.mu.Lock() // one writes at a time
-							defer s.mu.Unlock()
+							stream.mu.Lock()
+							defer stream.mu.Unlock()
 							stream.head("200")
 							stream.body(receiptBody)
 						}()

@@ -182,6 +182,7 @@ type http2Stream struct {
 	*http2.Framer
 	conn net.Conn
 	id   uint32
+	mu   *sync.Mutex // for those who answer later, beside the server's own frames
 }
 
 // head writes the headers of an answer, body all that is left of it.
@@ -202,6 +203,7 @@ func http2Frames(answer func(s http2Stream, n int) bool) func(*rawHub, net.Conn)
 		framer := http2.NewFramer(conn, conn)
 		framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 		_ = framer.WriteSettings()
+		var mu sync.Mutex
 		for {
 			frame, err := framer.ReadFrame()
 			if err != nil {
@@ -210,11 +212,15 @@ func http2Frames(answer func(s http2Stream, n int) bool) func(*rawHub, net.Conn)
 			switch f := frame.(type) {
 			case *http2.SettingsFrame:
 				if !f.IsAck() {
+					mu.Lock()
 					_ = framer.WriteSettingsAck()
+					mu.Unlock()
 				}
 			case *http2.PingFrame:
 				if !f.IsAck() {
+					mu.Lock()
 					_ = framer.WritePing(true, f.Data)
+					mu.Unlock()
 				}
 			case *http2.DataFrame:
 				hub.note("a DATA frame of a GET")
@@ -229,13 +235,17 @@ func http2Frames(answer func(s http2Stream, n int) bool) func(*rawHub, net.Conn)
 				}
 				path := f.PseudoValue("path")
 				n := hub.came(path)
-				s := http2Stream{framer, conn, f.StreamID}
+				s := http2Stream{framer, conn, f.StreamID, &mu}
+				mu.Lock()
+				goOn := true
 				if path == capabilitiesPath {
 					s.head("200")
 					s.body(capabilitiesBody)
-					continue
+				} else {
+					goOn = answer(s, n)
 				}
-				if !answer(s, n) {
+				mu.Unlock()
+				if !goOn {
 					return
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
@@ -39,4 +40,24 @@ func TestARefusingProxyIsAskedOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// So is one that the renewal of a session meets.
+func TestARefusingProxyIsNamedByARefresh(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.wire.base = roundTripFunc(func(*http.Request) (*http.Response, error) {
+			return nil, &boundary.ProxyError{Proxy: "proxy.example.com:3128", Status: http.StatusProxyAuthRequired}
+		})
+		w.session.AccessExpiresAt = time.Now().Add(time.Second)
+		w.login(w.session)
+		failure := w.refused(feedback.CodeAgentTransportUnavailable)
+		if !strings.Contains(failure.Message, "because no whole answer came from the Hub: the proxy at proxy.example.com:3128 refused to connect, with status 407") {
+			t.Error(failure.Message)
+		}
+		if got := w.wire.requests(); !slices.Equal(got, []string{"refresh"}) {
+			t.Errorf("sent %q", got)
+		}
+	})
 }

@@ -409,9 +409,13 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answe
 		})
 	}
 	if lost, ok := errors.AsType[*boundary.LostError](err); ok {
+		reason := ""
+		if lost.Reason != "" {
+			reason = ": " + lost.Reason
+		}
 		return nil, refused, failures.New(failures.Failure{
 			Event: failures.ConnectionLost, Causes: lost.Causes,
-			Message: "The session could not be renewed, because no whole answer came from the Hub. The original can be inspected again.",
+			Message: "The session could not be renewed, because no whole answer came from the Hub" + reason + ". The original can be inspected again.",
 		})
 	}
 	if err != nil {
