@@ -79,11 +79,7 @@ func (w *world) login(s hubtest.Session) {
 }
 
 func credentialsOf(s hubtest.Session) registry.Credentials {
-	return registry.Credentials{
-		HubURL: hubURL, ClientAppID: s.ClientID, Workspace: hubtest.DefaultRoute, SessionID: s.ID,
-		AccessToken: registry.NewSecret(s.AccessToken), RefreshToken: registry.NewSecret(s.RefreshToken),
-		AccessExpiresAt: s.AccessExpiresAt, RefreshExpiresAt: s.RefreshExpiresAt,
-	}
+	return s.Credentials(hubURL, hubtest.DefaultRoute)
 }
 
 // refused inspects and wants this code and no receipt.

@@ -1,21 +1,70 @@
 package hubtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
 	"slices"
 )
 
-// A Client is an agent host program that the Hub knows. The zero value is
-// enabled and may use every route.
+// A Client is a client app: an agent host program that the Hub knows. The zero
+// value is enabled, may use every route, and has names made of its id.
 type Client struct {
+	// Name to show to a person; the client's id when empty.
+	Name string
 	// Disabled clients cannot authenticate: 401.
 	Disabled bool
-	// NoAuthorizeURL: the client was never set up completely: 401.
+	// NoAuthorizeURL: the client was never set up completely: it has no page on
+	// which a person could agree, and cannot authenticate: 401.
 	NoAuthorizeURL bool
+	// AuthorizeURL of the business system's page on which a person agrees to a
+	// login; [DefaultAuthorizeURL] when empty. It has https, or http and a port
+	// of 127.0.0.1 or [::1]; a client with another one cannot authenticate.
+	AuthorizeURL string
+	// Token with which the business system of the client calls the Hub; one that
+	// [Hub.ClientToken] tells when empty. The Hub takes none of fewer than 16
+	// characters.
+	Token string
 	// Routes that the client may use; nil allows every one.
 	Routes []string
+}
+
+// DefaultAuthorizeURL is the page of the business system of a [Client] that
+// names no other. Nothing answers there.
+const DefaultAuthorizeURL = "https://business.example.test/agent-authorize"
+
+// mayLogIn reports whether a client exists, is enabled, and has a page that a
+// person can open.
+func (c *Client) mayLogIn() bool {
+	return c != nil && !c.Disabled && isAuthorizeURL(c.authorizeURL())
+}
+
+// authorizeURL is empty for a client that has no page.
+func (c *Client) authorizeURL() string {
+	if c.NoAuthorizeURL {
+		return ""
+	}
+	return cmp.Or(c.AuthorizeURL, DefaultAuthorizeURL)
+}
+
+// name is what a person is shown for a client.
+func (c *Client) name(id string) string { return cmp.Or(c.Name, id) }
+
+// ClientToken returns the token with which the business system of a client
+// calls the Hub, empty when the Hub does not know the client.
+func (h *Hub) ClientToken(id string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clientToken(id)
+}
+
+func (h *Hub) clientToken(id string) string {
+	c := h.clients[id]
+	if c == nil {
+		return ""
+	}
+	return cmp.Or(c.Token, "synthetic-client-token-"+id)
 }
 
 // A Route is what the SDK calls a workspace: a named set of tools in front of
@@ -27,9 +76,9 @@ type Route struct {
 	AgentDirectDisabled bool
 	// AudienceRefused: it is not offered to the audience of agents: 403.
 	AudienceRefused bool
-	// Provider is the state of the tool provider behind the route.
+	// Provider is the state of the tool provider behind the route; zero is ready.
 	Provider Provider
-	// Tools by name.
+	// Tools by name; nil is none.
 	Tools map[string]Tool
 }
 
@@ -54,6 +103,9 @@ const (
 type Tool struct {
 	// ReadOnly tools change nothing: the Hub keeps no journal of them.
 	ReadOnly bool
+	// Idempotent tools may be called twice with the same effect as once: the Hub
+	// keeps no journal of them either.
+	Idempotent bool
 	// NeedsApproval: an invocation waits until it was approved and resumed.
 	NeedsApproval bool
 	// Run is the business system. While it runs, the operation is in flight.
@@ -64,9 +116,12 @@ type Tool struct {
 
 // An Operation is what reaches the business system.
 type Operation struct {
+	// InvocationID under which the Hub keeps the operation.
 	InvocationID string
-	Route, Tool  string
-	Arguments    json.RawMessage
+	// Route and Tool that the host named.
+	Route, Tool string
+	// Arguments as the host sent them, without spaces; nil for none.
+	Arguments json.RawMessage
 }
 
 // EditClient lets edit change the client of that id, which is made when the

@@ -17,7 +17,8 @@ const (
 	CapabilitiesRequest
 	// ReceiptRequest reads the receipt of an invocation.
 	ReceiptRequest
-	// RefreshRequest exchanges a refresh token.
+	// RefreshRequest exchanges a refresh token. Requests to the token endpoint
+	// that name no grant, or a wrong one, count as this kind too.
 	RefreshRequest
 	// SubmitRequest hands an operation to the Hub.
 	SubmitRequest
@@ -25,11 +26,22 @@ const (
 	ResumeRequest
 	// OtherRequest is everything else.
 	OtherRequest
+	// StartRequest asks for an authorization: a login begins.
+	StartRequest
+	// ExchangeRequest exchanges the code of an authorization for a session.
+	ExchangeRequest
+	// SessionRequest asks whose session an access token is of.
+	SessionRequest
+	// RevokeRequest ends a session on behalf of the client app: a logout.
+	RevokeRequest
+	// ConsentRequest is a call of the business system about an authorization or
+	// a session.
+	ConsentRequest
 )
 
 // String returns the kind in one word.
 func (k RequestKind) String() string {
-	names := [...]string{"any", "capabilities", "receipt", "refresh", "submit", "resume", "other"}
+	names := [...]string{"any", "capabilities", "receipt", "refresh", "submit", "resume", "other", "start", "exchange", "session", "revoke", "consent"}
 	if k < 0 || int(k) >= len(names) {
 		return "invalid"
 	}
@@ -38,30 +50,67 @@ func (k RequestKind) String() string {
 
 // Counts are requests by kind. They compare with ==.
 type Counts struct {
-	Capabilities, Receipt, Refresh, Submit, Resume, Other int
+	// Capabilities counts requests of the kind [CapabilitiesRequest], and so on
+	// for each field.
+	Capabilities int
+	// Receipt counts [ReceiptRequest].
+	Receipt int
+	// Refresh counts [RefreshRequest].
+	Refresh int
+	// Submit counts [SubmitRequest].
+	Submit int
+	// Resume counts [ResumeRequest].
+	Resume int
+	// Start counts [StartRequest].
+	Start int
+	// Exchange counts [ExchangeRequest].
+	Exchange int
+	// Session counts [SessionRequest].
+	Session int
+	// Revoke counts [RevokeRequest].
+	Revoke int
+	// Consent counts [ConsentRequest].
+	Consent int
+	// Other counts [OtherRequest].
+	Other int
 }
 
 // Total is the number of all requests.
 func (c Counts) Total() int {
-	return c.Capabilities + c.Receipt + c.Refresh + c.Submit + c.Resume + c.Other
+	total := 0
+	for k := CapabilitiesRequest; k <= ConsentRequest; k++ {
+		total += *c.of(k)
+	}
+	return total
 }
 
-func (c *Counts) add(k RequestKind) {
+func (c *Counts) of(k RequestKind) *int {
 	switch k {
 	case CapabilitiesRequest:
-		c.Capabilities++
+		return &c.Capabilities
 	case ReceiptRequest:
-		c.Receipt++
+		return &c.Receipt
 	case RefreshRequest:
-		c.Refresh++
+		return &c.Refresh
 	case SubmitRequest:
-		c.Submit++
+		return &c.Submit
 	case ResumeRequest:
-		c.Resume++
-	default:
-		c.Other++
+		return &c.Resume
+	case StartRequest:
+		return &c.Start
+	case ExchangeRequest:
+		return &c.Exchange
+	case SessionRequest:
+		return &c.Session
+	case RevokeRequest:
+		return &c.Revoke
+	case ConsentRequest:
+		return &c.Consent
 	}
+	return &c.Other
 }
+
+func (c *Counts) add(k RequestKind) { *c.of(k)++ }
 
 // Requests counts the requests that arrived over HTTP, also those that a fault
 // kept from the Hub. Methods such as [Hub.Submit] are not requests.
@@ -83,7 +132,14 @@ func (h *Hub) BusinessOperations() int {
 // when nothing happened between them that inspecting must not do. Sessions,
 // tokens and requests are no part of it.
 type Snapshot struct {
-	Invocations, Approvals, Journals, BusinessOperations int
+	// Invocations counts the stored records.
+	Invocations int
+	// Approvals counts those for which an approval was asked for.
+	Approvals int
+	// Journals counts those that have a journal.
+	Journals int
+	// BusinessOperations counts what was handed to a business system.
+	BusinessOperations int
 	// State has one line for each invocation, with everything stored about it.
 	State string
 }
@@ -126,13 +182,19 @@ func printable(r Record) any {
 
 // A LogEntry is one request that a Hub answered or lost.
 type LogEntry struct {
-	N      int // its number, from 1; the log never gives one twice
-	Time   time.Time
-	Kind   RequestKind
+	// N is its number, from 1; the log never gives one twice.
+	N int
+	// Time at which the answer was decided, by the Hub's clock.
+	Time time.Time
+	// Kind of the request.
+	Kind RequestKind
+	// Method of HTTP.
 	Method string
-	Path   string // without the query, and without any token of the Hub
-	Status int    // 0: no answer was given
-	// SessionID of the authenticated session, if any.
+	// Path without the query, and without any token of the Hub.
+	Path string
+	// Status of the answer; 0: none was given.
+	Status int
+	// SessionID of the authenticated session; empty where there is none.
 	SessionID string
 }
 

@@ -43,7 +43,29 @@
 // operation is in flight. [Hub.Damage], [Hub.EditRecord] and [Hub.Store] put
 // what no orderly life of an invocation leads to.
 //
-// # Authorization
+// # Logging in
+//
+// [Hub.Login] gives a test a session at once. The whole login is there too, as
+// the real Hub has it: a client app asks for an authorization, a person decides
+// about it on the page of a business system, and the code of an authorization
+// becomes a session, which can be looked at, renewed and ended:
+//
+//	POST /agent-auth/v1/authorizations                        a client app asks
+//	POST /agent-auth/v1/token                                 exchange a code, renew a session
+//	GET  /agent-auth/v1/session                               whose an access token is
+//	POST /agent-auth/v1/revoke                                log out
+//	GET  /agent-auth/v1/authorizations/{id}                   with the token of the client,
+//	POST /agent-auth/v1/authorizations/{id}/approve           [Hub.ClientToken]: the calls
+//	POST /agent-auth/v1/authorizations/{id}/deny              of the business system
+//	POST /agent-auth/v1/authorizations/{id}/revoke
+//	POST /agent-auth/v1/sessions/{id}/revoke
+//	PUT  /agent-auth/v1/sessions/{id}/subject-display
+//
+// Requests, codes, access tokens and sessions have the lifetimes of the real Hub
+// on the clock of the mock; [Hub.ExpireAuthorization] and [Hub.ExpireSession]
+// end one early. [Hub.Authorizations] and [Hub.Sessions] show them as they are.
+//
+// # What a session may use
 //
 // [Hub.EditClient], [Hub.EditRoute], [Hub.EditSession] and [Hub.Revoke] take
 // authorizations away and give them back; [Hub.ExpireAccess] and

@@ -140,7 +140,7 @@ func ExampleHub_Snapshot() {
 	// Output:
 	// result executed, approval none, dispatch attempted, journal completed
 	// nothing changed: true
-	// {Capabilities:0 Receipt:1 Refresh:0 Submit:0 Resume:0 Other:0}
+	// {Capabilities:0 Receipt:1 Refresh:0 Submit:0 Resume:0 Start:0 Exchange:0 Session:0 Revoke:0 Consent:0 Other:0}
 }
 
 func ExampleHub_EditRoute() {

@@ -14,30 +14,32 @@ import (
 type Fault struct {
 	// On is the kind of request; zero is every kind.
 	On RequestKind
-	// Skip lets so many of these requests pass first.
+	// Skip lets so many of these requests pass first; 0 meets the next one.
 	Skip int
 	// Times is how many requests it meets: 0 is one, negative is without end.
 	Times int
 
-	// Latency passes before the Hub looks at the request.
+	// Latency passes before the Hub looks at the request; 0 is none.
 	Latency time.Duration
-	// Hold stops the request at a point until the test lets it go on.
+	// Hold stops the request at a point until the test lets it go on; nil does not.
 	Hold *Hold
-	// Drop loses the connection at a point.
+	// Drop loses the connection at a point; zero keeps it.
 	Drop Drop
 
-	// Status answers in place of the Hub, which does not see the request. An
-	// informational status other than 101 is sent ahead of the Hub's answer.
+	// Status answers in place of the Hub, which does not see the request; 0 lets
+	// the Hub answer. An informational status other than 101 is sent ahead of the
+	// Hub's answer.
 	Status int
-	// Body of that answer.
+	// Body of the answer that Status gives; nil is an empty one.
 	Body []byte
-	// Header is laid over the headers of the answer, the Hub's own too. A nil
-	// value removes one.
+	// Header is laid over the headers of the answer, the Hub's own too; nil adds
+	// none. A nil value removes a header.
 	Header http.Header
-	// Rewrite changes the body of the answer, the Hub's own too.
+	// Rewrite changes the body of the answer, the Hub's own too; nil does not.
 	Rewrite func(body []byte) []byte
 
-	// ByteInterval sends the body slowly: one byte, then this pause.
+	// ByteInterval sends the body slowly: one byte, then this pause. 0 sends it
+	// at once.
 	ByteInterval time.Duration
 	// Endless repeats the body until the client has enough.
 	Endless bool
@@ -51,7 +53,9 @@ const (
 	DropNothing Drop = iota
 	// DropRequest loses the request: the Hub never sees it.
 	DropRequest
-	// DropAnswer loses the answer: the Hub has done what it was asked.
+	// DropAnswer loses the Hub's answer to the host: the Hub has done what it was
+	// asked, and knows what became of it. It is not about the business system's
+	// answer to the Hub: that is lost by [AnswerLost].
 	DropAnswer
 	// DropMidBody loses the second half of the answer's body.
 	DropMidBody

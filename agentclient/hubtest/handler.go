@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/mocknet"
 )
@@ -20,7 +19,6 @@ const (
 
 	agentAPI    = "/agent-api/"
 	invocations = "/agent-api/v1/tool-invocations"
-	tokenPath   = "/agent-auth/v1/token"
 )
 
 // An answer is what the Hub says to a request.
@@ -58,23 +56,40 @@ func (r *Refusal) answer() answer {
 		return jsonAnswer(r.Status, errorJSON{Error: r.Code, Status: "paused"})
 	case "unauthorized":
 		return bare(r.Status, r.Code)
-	case "internal_error":
-		return jsonAnswer(r.Status, errorJSON{Error: r.Code, RequestID: randomUUID()})
 	}
-	return jsonAnswer(r.Status, errorJSON{Error: r.Code, Message: hubMessage})
+	e := errorJSON{Error: r.Code, Message: hubMessage}
+	if r.Status != http.StatusInternalServerError {
+		return jsonAnswer(r.Status, e)
+	}
+	// What failed in the Hub itself names the request, for the Hub's log.
+	requestID := randomUUID()
+	if r.Code == "internal_error" {
+		e = errorJSON{Error: r.Code, RequestID: requestID}
+	}
+	a := jsonAnswer(r.Status, e)
+	a.header["X-Request-Id"] = []string{requestID}
+	return a
 }
 
 // ServeHTTP answers as the Hub does. When the connection is to be lost it closes
 // it, or panics with [http.ErrAbortHandler] where it cannot.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t := h.locate(r)
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
 		panic(http.ErrAbortHandler)
 	}
 	h.active.Add(1)
+	h.mu.Unlock()
 	defer h.active.Done()
+
+	var body []byte
+	var lost error
+	if r.Body != nil {
+		body, lost = io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1))
+	}
+	t := h.locate(r, body)
+	h.mu.Lock()
 	h.counts.add(t.kind)
 	fault := h.fault(t.kind)
 	h.touch()
@@ -84,7 +99,11 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
 
-	a, ok := h.reach(ctx, w, r, t, fault)
+	var a answer
+	ok := false
+	if lost == nil {
+		a, ok = h.reach(ctx, w, r, t, body, fault)
+	}
 	// Logged before the client can know, so that it finds what it caused.
 	entry := LogEntry{Time: h.now(), Kind: t.kind, Method: r.Method, Path: t.path, SessionID: a.sessionID}
 	if ok {
@@ -100,14 +119,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // reach gets a request to the Hub and the answer back, and reports whether the
 // connection lived so long.
-func (h *Hub) reach(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, f Fault) (a answer, ok bool) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(io.LimitReader(r.Body, maxRequestBody+1)); err != nil {
-			return a, false
-		}
-	}
+func (h *Hub) reach(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, body []byte, f Fault) (a answer, ok bool) {
 	if !pause(ctx, f.Latency) || !f.Hold.wait(ctx, AtRequest) || f.Drop == DropRequest {
 		return a, false
 	}
@@ -194,8 +206,9 @@ type target struct {
 
 var invocationPath = regexp.MustCompile(`^` + invocations + `/([0-9a-f]{64})/(receipt|resume)$`)
 
-// locate finds the target of a request.
-func (h *Hub) locate(r *http.Request) target {
+// locate finds the target of a request. Its body tells the two kinds of requests
+// to the token endpoint apart.
+func (h *Hub) locate(r *http.Request, body []byte) target {
 	whole := r.URL.EscapedPath()
 	path, inside := strings.CutPrefix(whole, h.prefix)
 	if !inside || h.prefix != "" && path != "" && path[0] != '/' {
@@ -208,12 +221,12 @@ func (h *Hub) locate(r *http.Request) target {
 		t.kind = CapabilitiesRequest
 	case r.Method == http.MethodPost && t.path == invocations:
 		t.kind = SubmitRequest
-	case r.Method == http.MethodPost && t.path == tokenPath:
-		t.kind = RefreshRequest
 	case r.Method == http.MethodGet && m != nil && m[2] == "receipt":
 		t.kind, t.invocationID = ReceiptRequest, m[1]
 	case r.Method == http.MethodPost && m != nil && m[2] == "resume":
 		t.kind, t.invocationID = ResumeRequest, m[1]
+	case strings.HasPrefix(t.path, agentAuth):
+		t.kind = loginKind(r.Method, t.path, body)
 	}
 	return t
 }
@@ -225,6 +238,11 @@ func resolvePath(path string) string {
 		_, path, _ = strings.Cut(rest, "/")
 		path = "/" + path
 	}
+	return resolveDots(path)
+}
+
+// resolveDots takes the dot segments out of a path.
+func resolveDots(path string) string {
 	var out []string
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, s := range segments {
@@ -242,6 +260,14 @@ func resolvePath(path string) string {
 		}
 	}
 	return "/" + strings.Join(out, "/")
+}
+
+// bearer is the token of a request, empty when it has none.
+func bearer(r *http.Request) string {
+	if m := bearerForm.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 var bearerForm = regexp.MustCompile(`^(?i:bearer) ([^\s]+)$`)
@@ -280,24 +306,20 @@ func (h *Hub) answer(ctx context.Context, r *http.Request, t target, body []byte
 // token. Of a submit or resume that the Hub accepted it returns the invocation
 // and what remains to be done without the lock; then the answer knows the
 // session only.
-func (h *Hub) decide(r *http.Request, t target, body []byte, authenticate func(token string) *session) (a answer, invocationID string, run func()) {
+func (h *Hub) decide(r *http.Request, t target, body []byte, authenticate func(token string) (*session, *Refusal)) (a answer, invocationID string, run func()) {
 	inspecting := t.kind == CapabilitiesRequest || t.kind == ReceiptRequest
 	switch {
-	case t.path == tokenPath:
-		return h.token(r, body), "", nil
+	case strings.HasPrefix(t.path, agentAuth):
+		return h.login(r, t.path, body), "", nil
 	case inspecting && h.inspection == InspectionAbsentWebPage:
 		return page(http.StatusOK, "text/html; charset=utf-8", startPage), "", nil
 	case !strings.HasPrefix(t.path, agentAPI):
 		return bare(401, "unauthorized"), "", nil
 	}
-	var s *session
-	if m := bearerForm.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
-		if h.broken[AuthStorage] {
-			return refuse(500, "internal_error").answer(), "", nil
-		}
-		s = authenticate(m[1])
-	}
+	s, refusal := authenticate(bearer(r))
 	switch {
+	case refusal != nil:
+		return refusal.answer(), "", nil
 	case h.broken[ToolService] && (s != nil || h.broken[ControlPlane]):
 		return bare(503, "agent_tools_unavailable"), "", nil
 	case s == nil:
@@ -305,7 +327,6 @@ func (h *Hub) decide(r *http.Request, t target, body []byte, authenticate func(t
 	}
 	defer func() { a.sessionID = s.ID }()
 
-	var refusal *Refusal
 	switch {
 	case t.kind == OtherRequest, inspecting && h.inspection == InspectionAbsent:
 		return bare(404, "not_found"), "", nil
@@ -351,49 +372,4 @@ func (h *Hub) awaitResult(ctx context.Context, invocationID string) (*resultJSON
 			return nil, false
 		}
 	}
-}
-
-// token answers the token endpoint. The caller holds the lock.
-func (h *Hub) token(r *http.Request, body []byte) answer {
-	var in struct {
-		GrantType    string `json:"grant_type"`
-		ClientAppID  string `json:"client_app_id"`
-		RefreshToken string `json:"refresh_token"`
-	}
-	switch {
-	case r.Method != http.MethodPost:
-		return bare(404, "not_found")
-	case r.URL.RawQuery != "" || len(body) > maxRequestBody || json.Unmarshal(body, &in) != nil || in.ClientAppID == "" || in.RefreshToken == "":
-		return refuse(400, "invalid_request").answer()
-	case in.GrantType != "refresh_token":
-		return refuse(400, "unsupported_grant_type").answer()
-	}
-	if h.broken[AuthStorage] {
-		return refuse(500, "internal_error").answer()
-	}
-	s, refusal := h.rotate(in.ClientAppID, in.RefreshToken)
-	if refusal != nil {
-		return refusal.answer()
-	}
-	a := jsonAnswer(http.StatusOK, tokenJSON{
-		TokenType:        "Bearer",
-		AccessToken:      s.AccessToken,
-		RefreshToken:     s.RefreshToken,
-		ExpiresIn:        int64(h.accessLifetime / time.Second),
-		RefreshExpiresIn: int64(h.refreshLifetime / time.Second),
-		SessionID:        s.ID,
-		ClientAppID:      s.ClientID,
-	})
-	a.sessionID = s.ID
-	return a
-}
-
-type tokenJSON struct {
-	TokenType        string `json:"token_type"`
-	AccessToken      string `json:"access_token"`
-	RefreshToken     string `json:"refresh_token"`
-	ExpiresIn        int64  `json:"expires_in"`
-	RefreshExpiresIn int64  `json:"refresh_expires_in"`
-	SessionID        string `json:"session_id"`
-	ClientAppID      string `json:"client_app_id"`
 }

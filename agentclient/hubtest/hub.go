@@ -15,8 +15,13 @@ import (
 // Names of the world that a new Hub starts with. [Hub.EditClient] and
 // [Hub.EditRoute] change it or add to it.
 const (
+	// DefaultClient is the client app.
 	DefaultClient = "synthetic-host"
-	DefaultRoute  = "catalog-agent"
+	// DefaultRoute is the route.
+	DefaultRoute = "catalog-agent"
+	// DefaultAccount is the account of a business system that logs in where a
+	// test names none.
+	DefaultAccount = "synthetic-person"
 
 	// WriteTool changes something: the Hub keeps a journal of its dispatch.
 	WriteTool = "product_update"
@@ -34,7 +39,8 @@ type Hub struct {
 	now             func() time.Time
 	prefix          string
 	accessLifetime  time.Duration
-	refreshLifetime time.Duration
+	sessionLifetime time.Duration
+	idle            time.Duration // before an idle connection is closed
 
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -49,17 +55,21 @@ type Hub struct {
 	clients    map[string]*Client
 	routes     map[string]*Route
 	sessions   map[string]*session
-	records    map[string]*Record
-	plan       []Outcome
-	faults     []*Fault
-	approvals  int64
-	jobs       int64
-	business   int
-	counts     Counts
-	log        []LogEntry
-	logged     int
-	version    uint64
-	changed    chan struct{} // nil until somebody asks
+	// authorizations by id, and when each client app asked for one from where.
+	authorizations map[string]*authorization
+	starts         map[[2]string][]time.Time
+
+	records   map[string]*Record
+	plan      []Outcome
+	faults    []*Fault
+	approvals int64
+	jobs      int64
+	business  int
+	counts    Counts
+	log       []LogEntry
+	logged    int
+	version   uint64
+	changed   chan struct{} // nil until somebody asks
 }
 
 // An Option adjusts a Hub under construction.
@@ -83,10 +93,18 @@ func WithPathPrefix(prefix string) Option {
 	return func(h *Hub) { h.prefix = strings.TrimRight(prefix, "/") }
 }
 
-// WithLifetimes sets how long the tokens of a login and of a refresh live. The
-// Hub tells a client whole seconds. The defaults are 15 minutes and 30 days.
-func WithLifetimes(access, refresh time.Duration) Option {
-	return func(h *Hub) { h.accessLifetime, h.refreshLifetime = access, refresh }
+// WithLifetimes sets how long an access token lives, and how long a session
+// lives after its login, whatever is refreshed. The Hub counts whole seconds.
+// The defaults are 15 minutes and 30 days.
+func WithLifetimes(access, session time.Duration) Option {
+	return func(h *Hub) { h.accessLifetime, h.sessionLifetime = access, session }
+}
+
+// WithIdleTimeout sets after what time the Hub closes a connection on which
+// nothing is asked. The default is 5 seconds, as the real Hub has it; 0 keeps
+// idle connections open.
+func WithIdleTimeout(idle time.Duration) Option {
+	return func(h *Hub) { h.idle = idle }
 }
 
 // New returns a running Hub with one client, one route and three tools: see
@@ -95,7 +113,8 @@ func New(opts ...Option) *Hub {
 	h := &Hub{
 		now:             time.Now,
 		accessLifetime:  15 * time.Minute,
-		refreshLifetime: 30 * 24 * time.Hour,
+		sessionLifetime: 30 * 24 * time.Hour,
+		idle:            5 * time.Second,
 		broken:          map[Part]bool{},
 		clients:         map[string]*Client{DefaultClient: {}},
 		routes: map[string]*Route{DefaultRoute: {Tools: map[string]Tool{
@@ -103,14 +122,16 @@ func New(opts ...Option) *Hub {
 			GovernedTool: {NeedsApproval: true},
 			ReadTool:     {ReadOnly: true},
 		}}},
-		sessions: map[string]*session{},
-		records:  map[string]*Record{},
+		sessions:       map[string]*session{},
+		authorizations: map[string]*authorization{},
+		starts:         map[[2]string][]time.Time{},
+		records:        map[string]*Record{},
 	}
-	h.net = mocknet.New("hubtest", h)
 	h.life, h.end = context.WithCancel(context.Background())
 	for _, opt := range opts {
 		opt(h)
 	}
+	h.net = mocknet.New("hubtest", h, h.idle)
 	return h
 }
 
@@ -176,16 +197,22 @@ const (
 	// ToolServiceControl: the tool service runs and misses the control plane;
 	// 503 agent_tools_unavailable with a message.
 	ToolServiceControl
-	// ControlPlane is not set up: nobody can be authenticated, 401.
+	// ControlPlane is not set up: nobody can be authenticated, 401, and nobody
+	// can log in or renew a session, 503 agent_auth_unavailable. No other part
+	// can fail where it is missing, but for ToolService.
 	ControlPlane
-	// AgentAuth: the control plane runs without agent sessions, 401.
+	// AgentAuth: the control plane runs without agent sessions; as ControlPlane.
 	AgentAuth
-	// AuthStorage fails: 500 internal_error.
+	// AuthStorage, where sessions and authorizations are, fails: 500
+	// internal_error, and to some calls of the business system 503
+	// agent_auth_lifecycle_unavailable.
 	AuthStorage
 	// JournalStorage fails: 500 agent_tool_internal_error.
 	JournalStorage
-	// StateStorage fails: 500 agent_tool_internal_error.
+	// StateStorage, where jobs are, fails: 500 agent_tool_internal_error.
 	StateStorage
+	// ClientStorage, where client apps are, fails: as AuthStorage.
+	ClientStorage
 )
 
 // Break puts parts of the Hub out of order.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strings"
 )
 
 // A Submission is an operation that a host hands to the Hub.
@@ -16,17 +15,22 @@ type Submission struct {
 	// leans on that: Requests().Submit counts what it sent again.
 	InvocationID string `json:"invocation_id,omitempty"`
 	// AgentRunID is made up when empty.
-	AgentRunID string          `json:"agent_run_id,omitempty"`
-	Route      string          `json:"route"`
-	Tool       string          `json:"tool"`
-	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	AgentRunID string `json:"agent_run_id,omitempty"`
+	// Route that the operation goes through; an empty one is refused.
+	Route string `json:"route"`
+	// Tool to call; an empty one is refused.
+	Tool string `json:"tool"`
+	// Arguments of the tool, as JSON; nil for none.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
 // A Refusal is an operation that the Hub did not accept, as the HTTP answer
 // would say it.
 type Refusal struct {
+	// Status of HTTP; never 0.
 	Status int
-	Code   string
+	// Code that the Hub gives as the reason, such as hub_paused; never empty.
+	Code string
 }
 
 func refuse(status int, code string) *Refusal { return &Refusal{status, code} }
@@ -87,11 +91,14 @@ func (h *Hub) submit(s *session, op Submission) (string, func(), *Refusal) {
 	if h.broken[ToolServiceControl] {
 		return "", nil, refuse(503, "agent_tools_unavailable")
 	}
+	if h.broken[StateStorage] {
+		return "", nil, refuse(500, "agent_tool_internal_error")
+	}
 	if refusal := h.authorize(s, op.Route, op.Tool); refusal != nil {
 		return "", nil, refusal
 	}
-	if refusal := h.storage(); refusal != nil {
-		return "", nil, refusal
+	if h.broken[JournalStorage] {
+		return "", nil, refuse(500, "agent_tool_internal_error")
 	}
 	if old := h.records[op.InvocationID]; old != nil {
 		m := old.Job.Marker
@@ -219,7 +226,7 @@ func (h *Hub) dispatch(r *Record) func() {
 	}
 	tool := h.routes[r.Job.Marker.Route].Tools[r.Job.Marker.Tool]
 	r.Job.Dispatched = DispatchYes
-	if !tool.ReadOnly {
+	if !tool.ReadOnly && !tool.Idempotent {
 		r.Journal = &Journal{State: JournalDispatching}
 	}
 	h.business++
@@ -295,12 +302,9 @@ func (h *Hub) settle(r *Record, o Outcome) {
 		o.status = http.StatusOK
 	}
 	ok := o.status >= 200 && o.status <= 299
-	body := text(o.text).cut(maxTextUnits)
-	switch {
-	case o.text == "":
+	body := text(o.text).safe(maxTextUnits)
+	if o.text == "" {
 		body = text(hubText)
-	case strings.TrimSpace(o.text) == "":
-		body = utf16Text{}
 	}
 	if r.Journal != nil {
 		r.Journal.State = JournalCompleted

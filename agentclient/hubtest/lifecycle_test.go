@@ -172,7 +172,8 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[hubtest.Damage]string{
 		hubtest.DamageMarker:   "404 invocation_not_found",
-		hubtest.DamageJob:      "503 invocation_record_invalid",
+		hubtest.DamageJob:      "404 invocation_not_found",
+		hubtest.DamageApproval: "503 invocation_record_invalid",
 		hubtest.DamageRun:      "409 agent_run_conflict",
 		hubtest.DamageIdentity: "409 invocation_conflict",
 	} {
@@ -541,9 +542,10 @@ func TestStoredJournal(t *testing.T) {
 		`{"ok":false,"status":200,"text":"x"}`:                                "business_rejected",
 		`{"ok":true,"status":9007199254740992,"text":"x"}`:                    "reconciliation_required",
 		`{"ok":true,"status":1.5,"text":"x"}`:                                 "reconciliation_required",
-		`{"ok":true,"status":200}`:                                            "reconciliation_required",
+		`{"ok":true,"status":200}`:                                            "executed",
+		`{"ok":true,"status":200,"text":null}`:                                "executed",
 		`{"ok":true,"status":200,"text":"` + strings.Repeat("x", 8192) + `"}`: "executed",
-		`{"ok":true,"status":200,"text":"` + strings.Repeat("x", 8193) + `"}`: "reconciliation_required",
+		`{"ok":true,"status":200,"text":"` + strings.Repeat("x", 8193) + `"}`: "executed",
 		`{"status":200,"text":"x"}`:                                           "reconciliation_required",
 		`damaged`:                                                             "reconciliation_required",
 	} {
@@ -551,6 +553,133 @@ func TestStoredJournal(t *testing.T) {
 		if got := seen(host, id); got != want+"/journal/attempted/none/completed" {
 			t.Errorf("%.60s: %s, want %s", response, got, want)
 		}
+	}
+}
+
+// What a journal says of the text: one that is lost is empty, one that is too
+// long is cut, and none has control characters.
+func TestJournalText(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	host := newHost(t, hub, s)
+	id := submit(t, hub, s, hubtest.WriteTool)
+	for stored, want := range map[string]string{
+		`null`: "",
+		`3`:    "",
+		`"` + strings.Repeat("x", 8191) + ` and more"`: strings.Repeat("x", 8191) + " ",
+		`" a\u0007b "`: "a b",
+	} {
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) { r.Journal.Response = []byte(`{"ok":true,"status":200,"text":` + stored + `}`) }))
+		result, _ := host.get(receiptPath(id)).json["result"].(map[string]any)
+		if result["text"] != want {
+			t.Errorf("stored %.40s: %.40q, want %.40q", stored, result["text"], want)
+		}
+	}
+}
+
+// A word that is no state of a journal reads as uncertain.
+func TestJournalOfAnOddState(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	host := newHost(t, hub, s)
+	id := submit(t, hub, s, hubtest.WriteTool)
+	for state, want := range map[hubtest.JournalState]string{
+		"levitating": "reconciliation_required/journal/attempted/none/uncertain",
+		"":           "reconciliation_required/journal/attempted/none/uncertain",
+		"unknown":    "reconciliation_required/journal/unknown/none/unknown",
+	} {
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) { r.Journal.State = state }))
+		if got := seen(host, id); got != want {
+			t.Errorf("%q: %s, want %s", state, got, want)
+		}
+	}
+}
+
+// A tool that may be called twice keeps no journal.
+func TestIdempotentTool(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	hub.EditRoute(hubtest.DefaultRoute, func(r *hubtest.Route) { r.Tools[hubtest.WriteTool] = hubtest.Tool{Idempotent: true} })
+	id := submit(t, hub, s, hubtest.WriteTool)
+	if got, want := seen(newHost(t, hub, s), id), "executed/job/attempted/none/absent"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The Hub gives the first reason that it meets.
+func TestOrderOfReasons(t *testing.T) {
+	t.Parallel()
+	edit := func(f func(*hubtest.Record)) func(*hubtest.Hub, string) {
+		return func(hub *hubtest.Hub, id string) { _ = hub.EditRecord(id, f) }
+	}
+	breaks := func(p hubtest.Part) func(*hubtest.Hub, string) {
+		return func(hub *hubtest.Hub, _ string) { hub.Break(p) }
+	}
+	// In the order in which the Hub looks.
+	reasons := []struct {
+		want string
+		make func(hub *hubtest.Hub, id string)
+	}{
+		{"401 unauthorized", breaks(hubtest.ControlPlane)},
+		{"500 internal_error", breaks(hubtest.AuthStorage)},
+		{"503 agent_tools_unavailable", breaks(hubtest.ToolServiceControl)},
+		{"500 agent_tool_internal_error", breaks(hubtest.StateStorage)},
+		{"404 invocation_not_found", edit(func(r *hubtest.Record) { r.Job.Marker.AgentRunID = "no" })},
+		{"409 invocation_conflict", edit(func(r *hubtest.Record) { r.Job.Marker.Principal = "another" })},
+		{"409 TASK_PAUSED", edit(func(r *hubtest.Record) { r.Job.TaskRefusal = "TASK_PAUSED" })},
+		{"409 agent_run_conflict", edit(func(r *hubtest.Record) { r.Run.Thread = "another" })},
+		{"404 route_unavailable", func(hub *hubtest.Hub, _ string) { hub.RemoveRoute(hubtest.DefaultRoute) }},
+		{"500 agent_tool_internal_error", breaks(hubtest.JournalStorage)},
+		{"503 invocation_record_invalid", edit(func(r *hubtest.Record) { r.Approval.Status = "perhaps" })},
+	}
+	for i, first := range reasons {
+		for _, second := range reasons[i:] {
+			hub := newHub(t)
+			s := hub.Login(hubtest.Grant{})
+			id := submit(t, hub, s, hubtest.GovernedTool)
+			second.make(hub, id)
+			first.make(hub, id)
+			got := newHost(t, hub, s).get(receiptPath(id))
+			if said := fmt.Sprint(got.status, " ", got.text("error")); said != first.want {
+				t.Errorf("%s with %s: %s", first.want, second.want, said)
+			}
+		}
+	}
+}
+
+// What damage of the job itself does: its status and number are of no account,
+// and one that is not whole is none of the Hub's.
+func TestOddJob(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		edit func(*hubtest.Record)
+		want string
+	}{
+		"status":          {func(r *hubtest.Record) { r.Job.Status = "odd" }, "200 "},
+		"number":          {func(r *hubtest.Record) { r.Job.ID = -1 }, "200 "},
+		"run":             {func(r *hubtest.Record) { r.Job.Marker.AgentRunID = "odd" }, "404 invocation_not_found"},
+		"route":           {func(r *hubtest.Record) { r.Job.Marker.Route = "Odd" }, "404 invocation_not_found"},
+		"tool":            {func(r *hubtest.Record) { r.Job.Marker.Tool = "9" }, "404 invocation_not_found"},
+		"for nobody":      {func(r *hubtest.Record) { r.Job.Marker.OnBehalfOf = "" }, "404 invocation_not_found"},
+		"approval status": {func(r *hubtest.Record) { r.Approval.Status = "odd" }, "503 invocation_record_invalid"},
+		"approval 0":      {func(r *hubtest.Record) { r.Approval.ID = 0 }, "503 invocation_record_invalid"},
+		"approval 2^53-1": {func(r *hubtest.Record) { r.Approval.ID = 1<<53 - 1 }, "200 "},
+		"approval 2^53":   {func(r *hubtest.Record) { r.Approval.ID = 1 << 53 }, "503 invocation_record_invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hub := newHub(t)
+			s := hub.Login(hubtest.Grant{})
+			id := submit(t, hub, s, hubtest.GovernedTool)
+			must(t, hub.EditRecord(id, tt.edit))
+			got := newHost(t, hub, s).get(receiptPath(id))
+			if said := fmt.Sprint(got.status, " ", got.text("error")); said != tt.want {
+				t.Errorf("%s, want %s", said, tt.want)
+			}
+		})
 	}
 }
 
@@ -599,6 +728,29 @@ func TestEditGivesCopies(t *testing.T) {
 	wantRefusal(t, err, 403, "route_not_allowed")
 }
 
+// A wait, a denial or a rejection was before any dispatch, whatever the job notes
+// of it.
+func TestResultBeforeTheFlag(t *testing.T) {
+	t.Parallel()
+	hub := newHub(t)
+	s := hub.Login(hubtest.Grant{})
+	host := newHost(t, hub, s)
+	id := submit(t, hub, s, hubtest.GovernedTool)
+	for state, want := range map[string]string{
+		"awaiting_approval": "not_dispatched", "denied": "not_dispatched", "rejected_before_dispatch": "not_dispatched",
+		"executed": "attempted", "in_progress": "attempted", "reconciliation_required": "attempted",
+	} {
+		must(t, hub.EditRecord(id, func(r *hubtest.Record) {
+			r.Job.Dispatched = hubtest.DispatchYes
+			r.Job.Result = []byte(fmt.Sprintf(`{"schema_version":"bailing.agent-tool-invocation.v1","invocation_id":%q,"route":"catalog-agent",`+
+				`"tool":"product_publish","state":%q,"ok":false,"auto_retry_allowed":false,"text":""}`, id, state))
+		}))
+		if got := host.get(receiptPath(id)).text("dispatch_state"); got != want {
+			t.Errorf("%s: dispatch %s, want %s", state, got, want)
+		}
+	}
+}
+
 // What a job says without a flag: a wait or a rejection was before any
 // dispatch, and nothing else is known.
 func TestDispatchWithoutFlag(t *testing.T) {
@@ -621,8 +773,10 @@ func TestStoredText(t *testing.T) {
 	host := newHost(t, hub, s)
 	id := submit(t, hub, s, hubtest.ReadTool)
 	for stored, want := range map[string]string{
-		`"\b\f\n\r\t\"\\\/\u0001"`:            `"\b\f\n\r\t\"\\/\u0001"`,
-		`"<&>\u003c\u2028\u00e9\u007f"`:       "\"<&><\u2028é\u007f\"",
+		`"a\b\f\n\r\t\"\\\/\u0001b"`:          `"a  \n\r\t\"\\/ b"`,
+		`"<&>\u003c\u2028\u00e9\u007f!"`:      "\"<&><\u2028é !\"",
+		`" \n\u0001\ufeff\u00a0a \u007f"`:     `"a"`,
+		`" \u0085 "`:                          "\"\u0085\"",
 		`"😀\ud83d\ude00\ud83d\ude00"`:         `"😀😀😀"`,
 		`"\ude00\ud83d \udfff\ud83d"`:         `"\ude00\ud83d \udfff\ud83d"`,
 		"\"a\xffb\"":                          "\"a\ufffdb\"",
@@ -698,7 +852,7 @@ func TestStoredResult(t *testing.T) {
 			t.Errorf("retry_after_ms %v:\n%s", v, diff)
 		}
 	}
-	for _, v := range []any{nil, -1, 1.5, 1 << 53, "1"} {
+	for _, v := range []any{nil, -1, 1.5, int64(1 << 53), "1"} {
 		if diff := cmp.Diff(any(good), show(map[string]any{"retry_after_ms": v})); diff != "" {
 			t.Errorf("retry_after_ms %v:\n%s", v, diff)
 		}
@@ -707,8 +861,8 @@ func TestStoredResult(t *testing.T) {
 		t.Errorf("a good rate limit:\n%s", diff)
 	}
 	for name, values := range map[string][]any{
-		"level": {"absent", "planet"}, "scope": {"absent", "private"}, "source": {"absent", "", 1, strings.Repeat("s", 129)},
-		"count": {"absent", 0, 1.5, 1 << 53}, "window_sec": {"absent", 0, 1.5, 1 << 53},
+		"level": {"absent", "planet"}, "scope": {"absent", "private"}, "source": {"absent", nil, 1},
+		"count": {"absent", 0, 1.5, int64(1 << 53)}, "window_sec": {"absent", 0, 1.5, int64(1 << 53)},
 	} {
 		for _, v := range values {
 			if diff := cmp.Diff(any(good), show(map[string]any{"rate_limit": with(limit, name, v)})); diff != "" {

@@ -38,8 +38,10 @@ func Answered(status int, text string) Outcome {
 // operation stays in flight until [Hub.Finish].
 func Hanging() Outcome { return Outcome{kind: hanging} }
 
-// AnswerLost reached the business system, and its answer never came back:
-// whether it did the operation is uncertain.
+// AnswerLost reached the business system, whose answer to the Hub never came
+// back: whether it did the operation is uncertain, and the Hub says so in every
+// receipt. It is not about the Hub's answer to the host: that is lost by a
+// [Fault] with [DropAnswer].
 func AnswerLost() Outcome { return Outcome{kind: answerLost} }
 
 // ResponseRecorded got an answer that the Hub has noted and not yet completed.
@@ -63,10 +65,14 @@ func RateLimited(after time.Duration, limit *RateLimit) Outcome {
 
 // A RateLimit describes the limit that turned an operation away.
 type RateLimit struct {
-	Level     string // "tool" or "provider"
-	Count     int    // operations
-	WindowSec int    // in so many seconds
-	Source    string // where the limit is set, for instance "provider_default"
+	// Level is "tool" or "provider"; the Hub drops a limit with another one.
+	Level string
+	// Count is how many operations are allowed; at least 1.
+	Count int
+	// WindowSec is in how many seconds they are; at least 1.
+	WindowSec int
+	// Source is where the limit is set, for instance "provider_default".
+	Source string
 }
 
 // Plan decides the outcomes of the next dispatches, in order, whatever their

@@ -26,7 +26,7 @@ func (p peek) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		r.Body.Close()
 	}
-	h, t := p.hub, p.hub.locate(r)
+	h, t := p.hub, p.hub.locate(r, nil)
 	if t.kind != CapabilitiesRequest && t.kind != ReceiptRequest {
 		return nil, fmt.Errorf("hubtest: Peek takes no request of the kind %q", t.kind)
 	}
@@ -34,7 +34,7 @@ func (p peek) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	h.mu.Lock()
-	a, _, _ := h.decide(r, t, nil, func(string) *session { return h.renewable(p.sessionID) })
+	a, _, _ := h.decide(r, t, nil, func(string) (*session, *Refusal) { return h.renewable(p.sessionID) })
 	h.mu.Unlock()
 	return &http.Response{
 		Status:     fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)),
@@ -47,15 +47,18 @@ func (p peek) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// renewable finds a live session that has a good access token or can get one.
-// The caller holds the lock.
-func (h *Hub) renewable(id string) *session {
-	if h.broken[ControlPlane] || h.broken[AgentAuth] {
-		return nil
-	}
+// renewable finds a live session that has a good access token or can get one,
+// and says when the Hub cannot find out. The caller holds the lock.
+func (h *Hub) renewable(id string) (*session, *Refusal) {
 	now := h.now()
-	if s := h.sessions[id]; s != nil && h.live(s) && (now.Before(s.AccessExpiresAt) || now.Before(s.RefreshExpiresAt)) {
-		return s
+	s := h.sessions[id]
+	switch {
+	case h.noSessions():
+		return nil, nil
+	case h.broken[AuthStorage] || h.broken[ClientStorage]:
+		return nil, refuse(500, "internal_error")
+	case s != nil && h.live(s) && (s.good(now) || now.Before(s.RefreshExpiresAt)):
+		return s, nil
 	}
-	return nil
+	return nil, nil
 }

@@ -59,7 +59,7 @@ func TestPeekAnswersAsTheHubDoes(t *testing.T) {
 		both("another contract", s, receiptPath(id), status)
 	}
 	hub.SetInspection(hubtest.InspectionV1)
-	if err := hub.Damage(id, hubtest.DamageJob); err != nil {
+	if err := hub.Damage(id, hubtest.DamageApproval); err != nil {
 		t.Fatal(err)
 	}
 	both("damaged", s, receiptPath(id), 503)

@@ -14,8 +14,10 @@ const (
 	hubText    = "Synthetic text."
 	hubMessage = "Synthetic message."
 
-	maxTextUnits = 8192      // of a stored text, in UTF-16 code units
-	maxSafe      = 1<<53 - 1 // the largest integer that the Hub trusts
+	maxTextUnits   = 8192 // of a stored text, in UTF-16 code units
+	maxSourceUnits = 128  // of the place where a rate limit is set
+	// maxSafe is the largest integer that the Hub trusts.
+	maxSafe int64 = 1<<53 - 1
 )
 
 // The wire forms, members in the order in which the Hub writes them.
@@ -92,10 +94,14 @@ func (h *Hub) schemaVersion() string {
 }
 
 // admit finds the record of an invocation that the session may see, or says
-// why it may not. The caller holds the lock.
+// why it may not: the first reason that there is, in the order in which the Hub
+// looks. The caller holds the lock.
 func (h *Hub) admit(s *session, invocationID string) (*Record, *Refusal) {
 	if h.broken[ToolServiceControl] {
 		return nil, refuse(503, "agent_tools_unavailable")
+	}
+	if h.broken[StateStorage] {
+		return nil, refuse(500, "agent_tool_internal_error")
 	}
 	r := h.records[invocationID]
 	if r == nil {
@@ -103,34 +109,39 @@ func (h *Hub) admit(s *session, invocationID string) (*Record, *Refusal) {
 	}
 	m := r.Job.Marker
 	switch {
-	case m.Damaged || m.SessionID != s.ID || m.ClientID != s.ClientID:
+	case !m.valid() || m.SessionID != s.ID || m.ClientID != s.ClientID:
 		return nil, refuse(404, "invocation_not_found")
 	case m.Principal != s.Principal || m.Tenant != s.Tenant || m.OnBehalfOf != s.OnBehalfOf:
 		return nil, refuse(409, "invocation_conflict")
-	case r.Job.ID < 1 || r.Job.Status != JobRunning && r.Job.Status != JobWaiting && r.Job.Status != JobFinished:
-		return nil, refuse(503, "invocation_record_invalid")
 	}
-	if run := r.Run; run != nil && *run != (Run{SessionID: m.SessionID, ClientID: m.ClientID, Route: m.Route, Thread: m.Thread}) {
+	if code := r.Job.TaskRefusal; code != "" {
+		return nil, refuseTask(code)
+	}
+	if run := r.Run; run != nil && (run.SessionID != s.ID || run.ClientID != s.ClientID || run.Route != m.Route || run.Thread != m.Thread) {
 		return nil, refuse(409, "agent_run_conflict")
 	}
 	if refusal := h.authorize(s, m.Route, m.Tool); refusal != nil {
 		return nil, refusal
 	}
-	if code := r.Job.TaskRefusal; code != "" {
-		return nil, refuseTask(code)
+	if h.broken[JournalStorage] {
+		return nil, refuse(500, "agent_tool_internal_error")
 	}
-	if refusal := h.storage(); refusal != nil {
-		return nil, refusal
+	if a := r.Approval; a != nil && !a.valid() {
+		return nil, refuse(503, "invocation_record_invalid")
 	}
 	return r, nil
 }
 
-// storage says whether the tables can be used. The caller holds the lock.
-func (h *Hub) storage() *Refusal {
-	if h.broken[StateStorage] || h.broken[JournalStorage] {
-		return refuse(500, "agent_tool_internal_error")
-	}
-	return nil
+// valid reports whether the Hub takes a job with this marker for one of its own.
+func (m Marker) valid() bool {
+	return !m.Damaged && uuidForm.MatchString(m.SessionID) && uuidForm.MatchString(m.AgentRunID) && m.OnBehalfOf != "" &&
+		routeForm.MatchString(m.Route) && toolForm.MatchString(m.Tool)
+}
+
+// valid reports whether the Hub knows what this approval says.
+func (a Approval) valid() bool {
+	known := a.Status == ApprovalPending || a.Status == ApprovalApproved || a.Status == ApprovalDenied
+	return known && a.ID >= 1 && a.ID <= maxSafe
 }
 
 // refuseTask answers with a code of the task control. A code that is not meant
@@ -178,17 +189,28 @@ func project(r Record) receiptJSON {
 	if out.Result = parseResult(r); out.Result != nil {
 		out.ResultSource = "job"
 	}
-	switch {
-	case r.Job.Dispatched == DispatchYes,
-		out.Result != nil && (out.Result.State == stateExecuted || out.Result.State == stateBusinessRejected):
-		out.DispatchState = "attempted"
-	case r.Job.Dispatched == DispatchNo,
-		out.Result != nil && (out.Result.State == stateAwaitingApproval || out.Result.State == stateDenied || out.Result.State == stateRejected):
-		out.DispatchState = "not_dispatched"
-	default:
-		out.DispatchState = "unknown"
-	}
+	out.DispatchState = dispatchOf(r.Job, out.Result)
 	return out
+}
+
+// dispatchOf says whether an operation without a journal may have reached the
+// business system. What the result says comes before the job's own note.
+func dispatchOf(job Job, result *resultJSON) string {
+	if result != nil {
+		switch result.State {
+		case stateExecuted, stateBusinessRejected:
+			return "attempted"
+		case stateAwaitingApproval, stateDenied, stateRejected:
+			return "not_dispatched"
+		}
+	}
+	switch job.Dispatched {
+	case DispatchNo:
+		return "not_dispatched"
+	case DispatchYes:
+		return "attempted"
+	}
+	return "unknown"
 }
 
 // The states of a result.
@@ -222,20 +244,22 @@ func projectJournal(r Record, j Journal) (result *resultJSON, source, dispatch, 
 	switch j.State {
 	case JournalDispatching, JournalResponseRecorded, JournalUncertain, JournalEvidenceDegraded:
 	case JournalCompleted:
-		var members map[string]json.RawMessage
-		_ = json.Unmarshal(j.Response, &members)
+		members, _ := parseObject(j.Response, len(j.Response))
 		ok, okGood := boolean(members["ok"])
 		status, statusGood := number(members["status"])
-		body, textGood := parseText(members["text"])
-		if okGood && statusGood && isID(status) && status <= maxSafe && textGood && len(body) <= maxTextUnits {
-			result = newResult(r, stateBusinessRejected, body)
+		if okGood && statusGood && isID(status) && status <= float64(maxSafe) {
+			outcome := stateBusinessRejected
 			if ok {
-				result = newResult(r, stateExecuted, body)
+				outcome = stateExecuted
 			}
+			result = newResult(r, outcome, members.units("text").safe(maxTextUnits)) // a lost text is an empty one
+			result.OK = ok
 			result.BusinessStatus = &status
 		}
+	case JournalUnknown:
+		dispatch = "unknown"
 	default:
-		dispatch, state = "unknown", "unknown"
+		state = string(JournalUncertain)
 	}
 	return result, source, dispatch, state
 }
@@ -266,6 +290,7 @@ func parseResult(r Record) *resultJSON {
 	if out.State == "" || !okGood || !retryGood || !textGood || len(out.Text) > maxTextUnits {
 		return nil
 	}
+	out.Text = out.Text.safe(maxTextUnits)
 	for name, to := range map[string]**float64{"business_status": &out.BusinessStatus, "approval_id": &out.ApprovalID} {
 		raw, present := members[name]
 		if !present {
@@ -278,7 +303,7 @@ func parseResult(r Record) *resultJSON {
 		*to = &n
 	}
 	// Hints that are not of their form are dropped without harm.
-	if n, ok := number(members["retry_after_ms"]); ok && (n == 0 || isID(n)) && n <= maxSafe {
+	if n, ok := number(members["retry_after_ms"]); ok && (n == 0 || isID(n)) && n <= float64(maxSafe) {
 		out.RetryAfterMS = &n
 	}
 	out.RateLimit = parseRateLimit(members["rate_limit"])
@@ -295,10 +320,9 @@ func parseRateLimit(raw json.RawMessage) *rateLimitJSON {
 	source, sourceGood := parseText(members["source"])
 	count, countGood := number(members["count"])
 	window, windowGood := number(members["window_sec"])
-	out := &rateLimitJSON{Level: level.String(), Count: count, WindowSec: window, Scope: scope.String(), Source: source}
+	out := &rateLimitJSON{Level: level.String(), Count: count, WindowSec: window, Scope: scope.String(), Source: source.safe(maxSourceUnits)}
 	if out.Level != "tool" && out.Level != "provider" || out.Scope != "tool_provider_shared" ||
-		!sourceGood || len(source) < 1 || len(source) > 128 ||
-		!countGood || !isID(count) || count > maxSafe || !windowGood || !isID(window) || window > maxSafe {
+		!sourceGood || !countGood || !isID(count) || count > float64(maxSafe) || !windowGood || !isID(window) || window > float64(maxSafe) {
 		return nil
 	}
 	return out

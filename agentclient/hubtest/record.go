@@ -15,24 +15,30 @@ import (
 // [Hub.Store] and [Hub.EditRecord] a test can also put what only a damaged or
 // a foreign database holds, and see what a host makes of it.
 type Record struct {
+	// InvocationID is 64 hexadecimal digits; never empty.
 	InvocationID string
-	Job          Job
-	Approval     *Approval // nil: none was ever asked for
-	Journal      *Journal  // nil: none, as for every tool that only reads
-	Run          *Run      // nil: the runtime row is gone, which is no fault
+	// Job is the Hub's own note of the invocation.
+	Job Job
+	// Approval that was asked for; nil: none ever was.
+	Approval *Approval
+	// Journal of the dispatch; nil: none, as for every tool that only reads.
+	Journal *Journal
+	// Run is the runtime row of the agent's turn; nil: it is gone, which is no
+	// fault.
+	Run *Run
 }
 
 // A Job is the Hub's own note of an invocation.
 type Job struct {
-	// ID is a number from 1; another one makes the record invalid.
+	// ID numbers the jobs of this mock, from 1. No receipt depends on it.
 	ID int64
-	// Status is one of the Job constants; another one makes the record invalid.
+	// Status is where the job stands in the Hub's queue. No receipt depends on it.
 	Status JobStatus
 	// Marker binds the job to whom it was made for.
 	Marker Marker
 	// Dispatched says whether an attempt may have reached the business system.
 	Dispatched Dispatched
-	// Arguments are what the operation was submitted with.
+	// Arguments are what the operation was submitted with; nil for none.
 	Arguments json.RawMessage
 	// Result is the stored result as JSON. One that is not a result of this
 	// invocation shows as null in a receipt.
@@ -45,10 +51,13 @@ type Job struct {
 // A JobStatus is where a job stands in the Hub's queue.
 type JobStatus string
 
-// The statuses that a valid job can have.
+// The statuses that the Hub gives to a job.
 const (
-	JobRunning  JobStatus = "running"
-	JobWaiting  JobStatus = "waiting"
+	// JobRunning is being worked on.
+	JobRunning JobStatus = "running"
+	// JobWaiting waits for an approval.
+	JobWaiting JobStatus = "waiting"
+	// JobFinished has its result.
 	JobFinished JobStatus = "finished"
 )
 
@@ -64,19 +73,33 @@ const (
 	DispatchUnrecorded
 )
 
-// A Marker binds a job to the session, client and person it was made for.
+// A Marker binds a job to the session, client and person it was made for. One
+// with an id, a route or a tool that is none binds nothing: the invocation is
+// not found.
 type Marker struct {
 	// Damaged markers bind nothing: the invocation is not found.
-	Damaged                       bool
-	SessionID, ClientID           string
-	Principal, Tenant, OnBehalfOf string
-	Route, Tool                   string
-	AgentRunID, Thread            string
+	Damaged bool
+	// SessionID and ClientID of the login that submitted it.
+	SessionID, ClientID string
+	// Principal is the account, of this Tenant; an empty tenant is none.
+	Principal, Tenant string
+	// OnBehalfOf says for whom the session acts; an empty one binds nothing.
+	OnBehalfOf string
+	// Route and Tool of the operation.
+	Route, Tool string
+	// AgentRunID is the agent's turn that submitted it.
+	AgentRunID string
+	// Thread of the conversation; empty for none.
+	Thread string
 }
 
 // An Approval is the request for, and the answer of, a person.
 type Approval struct {
-	ID     int64
+	// ID is a number from 1 to 2^53-1; another one makes the record invalid:
+	// 503 invocation_record_invalid.
+	ID int64
+	// Status is one of the Approval constants; another one makes the record
+	// invalid, as for ID.
 	Status ApprovalStatus
 }
 
@@ -85,17 +108,23 @@ type ApprovalStatus string
 
 // The statuses of an approval.
 const (
-	ApprovalPending  ApprovalStatus = "pending"
+	// ApprovalPending waits for the person.
+	ApprovalPending ApprovalStatus = "pending"
+	// ApprovalApproved is a yes.
 	ApprovalApproved ApprovalStatus = "approved"
-	ApprovalDenied   ApprovalStatus = "denied"
+	// ApprovalDenied is a no.
+	ApprovalDenied ApprovalStatus = "denied"
 )
 
-// A Journal is the evidence of a dispatch, kept for tools that write.
+// A Journal is the evidence of a dispatch, kept for tools that write and are not
+// idempotent.
 type Journal struct {
-	// State is one of the Journal constants; every other one reads as unknown.
+	// State is one of the Journal constants. A word that is none of them reads
+	// as uncertain.
 	State JournalState
 	// Response is what the business system answered, as JSON:
-	// {"ok":true,"status":200,"text":"…"}. It counts when State is completed.
+	// {"ok":true,"status":200,"text":"…"}. It counts when State is completed; a
+	// text that is lost reads as an empty one.
 	Response json.RawMessage
 }
 
@@ -104,16 +133,28 @@ type JournalState string
 
 // The states of a journal.
 const (
-	JournalDispatching      JournalState = "dispatching"
+	// JournalDispatching: the operation is on its way.
+	JournalDispatching JournalState = "dispatching"
+	// JournalResponseRecorded: an answer was noted and not completed yet.
 	JournalResponseRecorded JournalState = "response_recorded"
-	JournalCompleted        JournalState = "completed"
-	JournalUncertain        JournalState = "uncertain"
+	// JournalCompleted: the answer is known.
+	JournalCompleted JournalState = "completed"
+	// JournalUncertain: no answer came back.
+	JournalUncertain JournalState = "uncertain"
+	// JournalEvidenceDegraded: the evidence of an answer could not be kept.
 	JournalEvidenceDegraded JournalState = "evidence_degraded"
+	// JournalUnknown is the journal of another store of the Hub, which does not
+	// say how far it got.
+	JournalUnknown JournalState = "unknown"
 )
 
-// A Run is the runtime row of the agent's turn that made the invocation.
+// A Run is the runtime row of the agent's turn that made the invocation. One of
+// another session, client, route or thread than the job is a conflict.
 type Run struct {
-	SessionID, ClientID, Route, Thread string
+	// SessionID and ClientID of the login.
+	SessionID, ClientID string
+	// Route and Thread of the turn; an empty thread is none.
+	Route, Thread string
 }
 
 func (r Record) clone() Record {
@@ -193,17 +234,21 @@ type Damage int
 const (
 	// DamageMarker: whom it was made for cannot be verified; 404 invocation_not_found.
 	DamageMarker Damage = iota
-	// DamageJob: the job is not valid; 503 invocation_record_invalid.
+	// DamageJob: the tool that the job names is none; 404 invocation_not_found.
 	DamageJob
 	// DamageResult: the stored result no longer parses; a receipt with result null,
 	// unless a journal tells the result.
 	DamageResult
-	// DamageJournal: the state of the journal is not known to this Hub.
+	// DamageJournal: the store of the journal does not say how far it got; a
+	// receipt with journal and dispatch unknown.
 	DamageJournal
 	// DamageRun: the runtime row belongs to another session; 409 agent_run_conflict.
 	DamageRun
 	// DamageIdentity: it was made for another principal; 409 invocation_conflict.
 	DamageIdentity
+	// DamageApproval: the answer of the person is no word that the Hub knows; 503
+	// invocation_record_invalid.
+	DamageApproval
 )
 
 // Damage damages the record of an invocation.
@@ -213,11 +258,13 @@ func (h *Hub) Damage(invocationID string, how Damage) error {
 		case DamageMarker:
 			r.Job.Marker.Damaged = true
 		case DamageJob:
-			r.Job.Status = "damaged"
+			r.Job.Marker.Tool = "-"
 		case DamageResult:
 			r.Job.Result = json.RawMessage(`{"schema_version":"damaged"}`)
 		case DamageJournal:
-			r.Journal = &Journal{State: "damaged"}
+			r.Journal = &Journal{State: JournalUnknown}
+		case DamageApproval:
+			r.Approval = &Approval{ID: 1, Status: "damaged"}
 		case DamageRun:
 			r.Run = &Run{SessionID: randomUUID(), ClientID: r.Job.Marker.ClientID, Route: r.Job.Marker.Route, Thread: r.Job.Marker.Thread}
 		case DamageIdentity:

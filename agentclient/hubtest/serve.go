@@ -4,6 +4,7 @@ import "net/http"
 
 // A Server is a Hub that listens on 127.0.0.1. Closing it closes the Hub.
 type Server struct {
+	// Hub that is served; never nil.
 	*Hub
 	// URL of the Hub, its path prefix included, without a slash at the end.
 	URL    string

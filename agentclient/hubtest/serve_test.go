@@ -2,12 +2,15 @@ package hubtest_test
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,7 +119,7 @@ func TestPaths(t *testing.T) {
 		"":                     401,
 		"/":                    401,
 		"/agent-api":           401,
-		"/agent-auth/v1/other": 401,
+		"/agent-auth/v1/other": 404,
 		"/agent-api/":          404,
 		"/agent-api/v1/./tool-invocations/x/%2E./inspection-capabilities":        200,
 		"/../../agent-api/v1/tool-invocations/inspection-capabilities":           200,
@@ -268,4 +271,67 @@ func TestCloseServers(t *testing.T) {
 		}
 	}()
 	hub.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+}
+
+// A connection on which nothing is asked is closed, as by the real Hub.
+func TestIdleTimeout(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		opts []hubtest.Option
+		want time.Duration
+	}{
+		"default": {nil, 5 * time.Second},
+		"given":   {[]hubtest.Option{hubtest.WithIdleTimeout(time.Minute)}, time.Minute},
+		"kept":    {[]hubtest.Option{hubtest.WithIdleTimeout(0)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				hub := newHub(t, test.opts...)
+				transport := hub.Transport().(*http.Transport)
+				transport.DisableKeepAlives = false
+				closed := make(chan time.Time, 1)
+				dial := transport.DialContext
+				transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+					conn, err := dial(ctx, network, address)
+					return &watchedConn{conn, closed}, err
+				}
+				defer transport.CloseIdleConnections()
+				res, err := (&http.Client{Transport: transport}).Get("http://hub.example/")
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+				asked := time.Now()
+				select {
+				case at := <-closed:
+					if got := at.Sub(asked); got != test.want {
+						t.Errorf("closed after %v, want %v", got, test.want)
+					}
+				case <-time.After(time.Hour):
+					if test.want != 0 {
+						t.Errorf("not closed after an hour, want %v", test.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// watchedConn tells when the other side ended the connection.
+type watchedConn struct {
+	net.Conn
+	closed chan time.Time
+}
+
+func (c *watchedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		select {
+		case c.closed <- time.Now():
+		default:
+		}
+	}
+	return n, err
 }

@@ -2,6 +2,7 @@ package hubtest
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -17,6 +18,25 @@ func (t utf16Text) String() string { return string(utf16.Decode(t)) }
 
 // cut shortens a text to n code units, also in the middle of a character.
 func (t utf16Text) cut(n int) utf16Text { return t[:min(n, len(t))] }
+
+// safe is a text as the Hub shows it: control characters are spaces, there is no
+// space at the ends, and it has at most n code units.
+func (t utf16Text) safe(n int) utf16Text {
+	shown := slices.Clone(t)
+	for i, u := range shown {
+		if u < ' ' && u != '\t' && u != '\n' && u != '\r' || u == 0x7f {
+			shown[i] = ' '
+		}
+	}
+	space := func(u uint16) bool { return isSpace(rune(u)) }
+	for len(shown) > 0 && space(shown[0]) {
+		shown = shown[1:]
+	}
+	for len(shown) > 0 && space(shown[len(shown)-1]) {
+		shown = shown[:len(shown)-1]
+	}
+	return shown.cut(n)
+}
 
 // parseText reads a JSON string; ok is false for anything else.
 func parseText(raw json.RawMessage) (t utf16Text, ok bool) {

@@ -462,7 +462,7 @@ func TestReportUnderTrouble(t *testing.T) {
 		{"older Hub", func(_ *testing.T, s *site) { s.SetInspection(hubtest.InspectionAbsent) }, feedback.CodeAgentSchemaUnsupported},
 		{"record damaged", func(t *testing.T, s *site) {
 			for _, o := range s.journal(t).operations {
-				if err := s.Damage(o.Original.InvocationID, hubtest.DamageJob); err != nil {
+				if err := s.Damage(o.Original.InvocationID, hubtest.DamageApproval); err != nil {
 					t.Error(err)
 				}
 			}

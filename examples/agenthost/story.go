@@ -134,16 +134,7 @@ func asked(ctx context.Context, hub *hubtest.Hub, receipts int) error {
 // encode gives a login in the form in which it goes to the host, through a
 // pipe: no token stands on a command line, in the environment or in a file.
 func encode(server *hubtest.Server, session hubtest.Session) ([]byte, error) {
-	return registry.EncodeCredentials(registry.Credentials{
-		HubURL:           server.URL,
-		ClientAppID:      session.ClientID,
-		Workspace:        hubtest.DefaultRoute,
-		SessionID:        session.ID,
-		AccessToken:      registry.NewSecret(session.AccessToken),
-		RefreshToken:     registry.NewSecret(session.RefreshToken),
-		AccessExpiresAt:  session.AccessExpiresAt,
-		RefreshExpiresAt: session.RefreshExpiresAt,
-	})
+	return registry.EncodeCredentials(session.Credentials(server.URL, hubtest.DefaultRoute))
 }
 
 // finished waits until nothing works on an operation any more.

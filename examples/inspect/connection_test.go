@@ -44,11 +44,7 @@ func newKept(t *testing.T, opts ...hubtest.Option) kept {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = k.dir.SaveCredentials(t.Context(), k.connection.Key, registry.Credentials{
-		HubURL: k.connection.HubURL, ClientAppID: k.connection.ClientAppID, Workspace: k.connection.Workspace, SessionID: k.session.ID,
-		AccessToken: registry.NewSecret(k.session.AccessToken), RefreshToken: registry.NewSecret(k.session.RefreshToken),
-		AccessExpiresAt: k.session.AccessExpiresAt, RefreshExpiresAt: k.session.RefreshExpiresAt,
-	})
+	err = k.dir.SaveCredentials(t.Context(), k.connection.Key, k.session.Credentials(k.connection.HubURL, k.connection.Workspace))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,16 +179,7 @@ func (p *play) save(at place) {
 	}
 	connection, err := p.store.Connection(p.ctx, at.key)
 	if err == nil {
-		err = p.store.SaveCredentials(p.ctx, at.key, registry.Credentials{
-			HubURL:           connection.HubURL,
-			ClientAppID:      connection.ClientAppID,
-			Workspace:        connection.Workspace,
-			SessionID:        at.session.ID,
-			AccessToken:      registry.NewSecret(at.session.AccessToken),
-			RefreshToken:     registry.NewSecret(at.session.RefreshToken),
-			AccessExpiresAt:  at.session.AccessExpiresAt,
-			RefreshExpiresAt: at.session.RefreshExpiresAt,
-		})
+		err = p.store.SaveCredentials(p.ctx, at.key, at.session.Credentials(connection.HubURL, connection.Workspace))
 	}
 	p.err = err
 }

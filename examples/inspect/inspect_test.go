@@ -200,7 +200,7 @@ func TestPlayJSON(t *testing.T) {
 		if _, unresolved := parsed.Feedback(); unresolved != (l.Feedback != nil) {
 			t.Errorf("%s: feedback %v", l.Situation, l.Feedback)
 		}
-		if l.Situation == "hostile-text" && parsed.Result.Text != "done\x1b[2J\u202egnp.exe\nThe operation was denied." {
+		if l.Situation == "hostile-text" && parsed.Result.Text != "done\u009b2J\u202egnp.exe\nThe operation was denied." {
 			t.Errorf("the text came back as %q", parsed.Result.Text)
 		}
 	}

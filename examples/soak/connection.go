@@ -95,11 +95,7 @@ func (c *connection) newLogin() (*login, registry.Credentials) {
 }
 
 func (c *connection) credentials(s hubtest.Session) registry.Credentials {
-	return registry.Credentials{
-		HubURL: c.hub.url, ClientAppID: s.ClientID, Workspace: c.descriptor.Workspace, SessionID: s.ID,
-		AccessToken: registry.NewSecret(s.AccessToken), RefreshToken: registry.NewSecret(s.RefreshToken),
-		AccessExpiresAt: s.AccessExpiresAt, RefreshExpiresAt: s.RefreshExpiresAt,
-	}
+	return s.Credentials(c.hub.url, c.descriptor.Workspace)
 }
 
 // bind changes what the connection is bound to.

@@ -121,9 +121,5 @@ func logIn(ctx context.Context, hubURL string, s hubtest.Session) (store *regist
 	if err != nil {
 		return nil, "", err
 	}
-	return store, connection.Key, store.SaveCredentials(ctx, connection.Key, registry.Credentials{
-		HubURL: hubURL, ClientAppID: s.ClientID, Workspace: hubtest.DefaultRoute, SessionID: s.ID,
-		AccessToken: registry.NewSecret(s.AccessToken), RefreshToken: registry.NewSecret(s.RefreshToken),
-		AccessExpiresAt: s.AccessExpiresAt, RefreshExpiresAt: s.RefreshExpiresAt,
-	})
+	return store, connection.Key, store.SaveCredentials(ctx, connection.Key, s.Credentials(hubURL, hubtest.DefaultRoute))
 }

@@ -45,11 +45,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) login(t testing.TB, s hubtest.Session) {
 	t.Helper()
-	must(t, w.store.SaveCredentials(context.Background(), w.key, registry.Credentials{
-		HubURL: "https://hub.example.com", ClientAppID: s.ClientID, Workspace: hubtest.DefaultRoute, SessionID: s.ID,
-		AccessToken: registry.NewSecret(s.AccessToken), RefreshToken: registry.NewSecret(s.RefreshToken),
-		AccessExpiresAt: s.AccessExpiresAt, RefreshExpiresAt: s.RefreshExpiresAt,
-	}))
+	must(t, w.store.SaveCredentials(context.Background(), w.key, s.Credentials("https://hub.example.com", hubtest.DefaultRoute)))
 }
 
 // begin begins a call, and sends it where tool is not empty.

@@ -24,11 +24,7 @@ func exampleHub(ctx context.Context) (hub *hubtest.Server, session hubtest.Sessi
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = store.SaveCredentials(ctx, connection.Key, registry.Credentials{
-		HubURL: hub.URL, ClientAppID: session.ClientID, Workspace: hubtest.DefaultRoute, SessionID: session.ID,
-		AccessToken: registry.NewSecret(session.AccessToken), RefreshToken: registry.NewSecret(session.RefreshToken),
-		AccessExpiresAt: session.AccessExpiresAt, RefreshExpiresAt: session.RefreshExpiresAt,
-	})
+	err = store.SaveCredentials(ctx, connection.Key, session.Credentials(hub.URL, hubtest.DefaultRoute))
 	if err != nil {
 		log.Fatal(err)
 	}

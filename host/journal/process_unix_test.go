@@ -253,11 +253,7 @@ func TestKilledAtRandom(t *testing.T) {
 		}}
 	})
 	session := hub.Login(hubtest.Grant{})
-	login, err := registry.EncodeCredentials(registry.Credentials{
-		HubURL: hub.URL, ClientAppID: session.ClientID, Workspace: hubtest.DefaultRoute, SessionID: session.ID,
-		AccessToken: registry.NewSecret(session.AccessToken), RefreshToken: registry.NewSecret(session.RefreshToken),
-		AccessExpiresAt: session.AccessExpiresAt, RefreshExpiresAt: session.RefreshExpiresAt,
-	})
+	login, err := registry.EncodeCredentials(session.Credentials(hub.URL, hubtest.DefaultRoute))
 	must(t, err)
 	var paths [rounds / roundsEach]string
 	told := killed{Login: filepath.Join(t.TempDir(), "login.json")}

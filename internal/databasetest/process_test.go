@@ -66,11 +66,7 @@ func newWorld(t *testing.T, d *database, lease time.Duration, options ...hubtest
 func (w *world) login(key string) {
 	w.t.Helper()
 	w.session = w.hub.Login(hubtest.Grant{})
-	must(w.t, w.store.SaveCredentials(w.t.Context(), key, registry.Credentials{
-		HubURL: w.hub.URL, ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute, SessionID: w.session.ID,
-		AccessToken: registry.NewSecret(w.session.AccessToken), RefreshToken: registry.NewSecret(w.session.RefreshToken),
-		AccessExpiresAt: w.session.AccessExpiresAt, RefreshExpiresAt: w.session.RefreshExpiresAt,
-	}))
+	must(w.t, w.store.SaveCredentials(w.t.Context(), key, w.session.Credentials(w.hub.URL, hubtest.DefaultRoute)))
 	id, err := w.hub.Submit(w.session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
 	must(w.t, err)
 	transport, err := host.New(w.store)

@@ -24,7 +24,7 @@ var mayImport = map[string]struct {
 	"agentclient/internal/inspection": {own: []string{"feedback"}, others: []string{"golang.org/x/oauth2"}, http: true},
 	"agentclient/hermesx":             {own: []string{"feedback", "agentclient", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
 	"agentclient/hermesx/hermestest":  {http: true},
-	"agentclient/hubtest":             {http: true},
+	"agentclient/hubtest":             {own: []string{"registry"}, http: true},
 	"agentclient/agentauth":           {own: []string{"feedback", "registry", "agentclient", "host"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true}, // it renews stored logins as host does
 	"host":                            {own: []string{"feedback", "receipt", "registry", "agentclient"}, others: []string{"golang.org/x/oauth2"}, http: true},
 	"host/journal":                    {own: []string{"feedback", "host"}, others: []string{"github.com/go-json-experiment/json"}},

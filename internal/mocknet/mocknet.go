@@ -24,6 +24,7 @@ import (
 type Net struct {
 	name    string
 	handler http.Handler
+	idle    time.Duration
 	active  sync.WaitGroup // servers and connections
 
 	mu      sync.Mutex
@@ -33,8 +34,9 @@ type Net struct {
 }
 
 // New gives a net for handler that serves nothing yet. Panics begin with name.
-func New(name string, handler http.Handler) *Net {
-	return &Net{name: name, handler: handler, conns: map[net.Conn]bool{}}
+// Connections that are idle for longer than idle are closed; 0 keeps them.
+func New(name string, handler http.Handler, idle time.Duration) *Net {
+	return &Net{name: name, handler: handler, idle: idle, conns: map[net.Conn]bool{}}
 }
 
 // Start serves over plain HTTP on a port of 127.0.0.1 and gives the URL of the
@@ -115,6 +117,7 @@ func (n *Net) Close() {
 func (n *Net) newServer() *http.Server {
 	return &http.Server{
 		Handler:                      n.handler,
+		IdleTimeout:                  n.idle,
 		ConnState:                    n.track,
 		DisableGeneralOptionsHandler: true,
 	}

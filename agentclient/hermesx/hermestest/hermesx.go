@@ -92,7 +92,7 @@ func New(opts ...Option) *HermesX {
 		opt(h)
 	}
 	h.mux = h.routes()
-	h.net = mocknet.New("hermestest", h)
+	h.net = mocknet.New("hermestest", h, 0)
 	return h
 }
 

@@ -109,7 +109,7 @@ var (
 	HostileText = Situation{
 		Name: "hostile-text", Tool: hubtest.ReadTool,
 		Story:   "The tool's text clears screens, turns lines around and forges a line of its own.",
-		outcome: new(hubtest.Executed("done\x1b[2J\u202egnp.exe\nThe operation was denied.")),
+		outcome: new(hubtest.Executed("done\u009b2J\u202egnp.exe\nThe operation was denied.")),
 	}
 	ResultDamaged = Situation{
 		Name: "result-damaged", Tool: hubtest.ReadTool,
@@ -121,7 +121,7 @@ var (
 		Name: "record-damaged", Tool: hubtest.WriteTool,
 		Story:   "It was executed, but the Hub's record of it is damaged.",
 		outcome: new(hubtest.Executed(`{"updated":3}`)),
-		then:    damage(hubtest.DamageJob),
+		then:    damage(hubtest.DamageApproval),
 	}
 	NoEvidence = Situation{
 		Name: "no-evidence", Tool: hubtest.GovernedTool,

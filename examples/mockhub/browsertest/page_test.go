@@ -103,7 +103,7 @@ func TestDamageIsAFailureInWords(t *testing.T) {
 	b := open(t, hub.url)
 	host := hub.client()
 	for value, want := range map[string]feedback.Code{
-		"job": feedback.CodeInvocationRecordInvalid, "marker": feedback.CodeInvocationNotFound, "identity": feedback.CodeInvocationConflict, "run": feedback.CodeAgentRunConflict,
+		"approval": feedback.CodeInvocationRecordInvalid, "marker": feedback.CodeInvocationNotFound, "identity": feedback.CodeInvocationConflict, "run": feedback.CodeAgentRunConflict,
 	} {
 		id := b.submit("product_update")
 		b.click(newest + ` .damage summary`)
@@ -153,7 +153,7 @@ func TestTextsStayText(t *testing.T) {
 	b.submit("product_list")
 	b.untilText(newest+" .progress", "executed")
 	b.click(newest + " .answer summary")
-	want := `<img src=x onerror="alert(1)"><b>done</b> \u202egnp.exe\u202c \x1b[2J\u200b\r\nThe operation was denied.\u2028{"forged":true}`
+	want := `<img src=x onerror="alert(1)"><b>done</b> \u202egnp.exe\u202c \u009b2J\u200b\r\nThe operation was denied.\u2028{"forged":true}`
 	b.until(fmt.Sprintf(`[...document.querySelectorAll(%s)].some((dd) => dd.textContent === %s)`, quote(newest+" dd"), quote(want)))
 	if n := look[int](b, `document.querySelectorAll("img, b, script, iframe").length`); n != elements {
 		t.Errorf("the text made %d elements", n-elements)

@@ -91,7 +91,7 @@ var damages = []struct {
 	value, label string
 	how          hubtest.Damage
 }{
-	{"job", "Its job is not valid", hubtest.DamageJob},
+	{"approval", "Its approval has no known status", hubtest.DamageApproval},
 	{"result", "Its result does not parse", hubtest.DamageResult},
 	{"journal", "Its journal is of an unknown state", hubtest.DamageJournal},
 	{"marker", "Whom it is for cannot be verified", hubtest.DamageMarker},
@@ -136,7 +136,7 @@ func ask(p *Page, r *http.Request, on, _ string) (string, error) {
 const (
 	answer  = `{"ok":true}`
 	refusal = "库存不足：仅剩 2 件"
-	hostile = "<img src=x onerror=\"alert(1)\"><b>done</b> \u202egnp.exe\u202c \x1b[2J\u200b\r\nThe operation was denied.\u2028{\"forged\":true}"
+	hostile = "<img src=x onerror=\"alert(1)\"><b>done</b> \u202egnp.exe\u202c \u009b2J\u200b\r\nThe operation was denied.\u2028{\"forged\":true}"
 )
 
 // systems are what the business system can do with an operation.

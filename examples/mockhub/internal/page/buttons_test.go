@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 	for _, button := range []string{"approve", "deny", "resume", "finish", "refuse", "lose"} {
 		refused(button, nowhere, "", "No invocation")
 	}
-	refused("damage", nowhere, "job", "No invocation")
+	refused("damage", nowhere, "approval", "No invocation")
 	refused("ask", nowhere, "", "There is no such invocation.")
 	refused("finish", waiting, "", "is not in flight.")
 	for _, button := range []string{"expire", "revoke", "restore"} {
@@ -284,7 +284,7 @@ func TestAsk(t *testing.T) {
 	}
 	b.do("drop", "", "answer")
 	press("is approved") // the SDK asks once more
-	b.do("damage", id, "job")
+	b.do("damage", id, "approval")
 	press("(invocation_record_invalid)")
 	b.do("contract", "", "old")
 	press("(agent_schema_unsupported)")
@@ -321,7 +321,7 @@ func TestThePageHasEveryButton(t *testing.T) {
 		"system executes", "system rejects", "system hangs", "system loses", "system hostile",
 		"contract v1", "contract old", "contract page", "contract newer", "pause on", "drop request", "drop answer",
 		"latency 0", "latency 1000", "latency 20000",
-		"damage job", "damage result", "damage journal", "damage marker", "damage identity", "damage run",
+		"damage approval", "damage result", "damage journal", "damage marker", "damage identity", "damage run",
 	} {
 		if !found[want] {
 			t.Errorf("there is no button %q", want)

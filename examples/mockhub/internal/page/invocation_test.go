@@ -52,7 +52,7 @@ func TestTimelines(t *testing.T) {
 		}, "unresolved", "unknown", "done none done none unknown"},
 		{"result damaged", hubtest.ReadTool, "executes", damaged("result"), "unresolved", "unknown", "done none done none unknown"},
 		{"journal damaged", hubtest.WriteTool, "executes", damaged("journal"), "unresolved", "unknown", "done none unknown unknown unknown"},
-		{"job damaged", hubtest.WriteTool, "executes", damaged("job"), "invocation_record_invalid", "unknown", "done unknown unknown unknown unknown"},
+		{"approval damaged", hubtest.WriteTool, "executes", damaged("approval"), "invocation_record_invalid", "unknown", "done unknown unknown unknown unknown"},
 		{"marker damaged", hubtest.WriteTool, "executes", damaged("marker"), "invocation_not_found", "unknown", "done unknown unknown unknown unknown"},
 		{"of another", hubtest.WriteTool, "executes", damaged("identity"), "invocation_conflict", "unknown", "done unknown unknown unknown unknown"},
 		{"of another run", hubtest.WriteTool, "executes", damaged("run"), "agent_run_conflict", "unknown", "done unknown unknown unknown unknown"},
@@ -139,7 +139,7 @@ func TestTextsStayText(t *testing.T) {
 	b.do("system", "", "hostile")
 	id := b.submit(hubtest.ReadTool)
 	got := b.invocation(id)
-	want := `<img src=x onerror="alert(1)"><b>done</b> \u202egnp.exe\u202c \x1b[2J\u200b\r\nThe operation was denied.\u2028{"forged":true}`
+	want := `<img src=x onerror="alert(1)"><b>done</b> \u202egnp.exe\u202c \u009b2J\u200b\r\nThe operation was denied.\u2028{"forged":true}`
 	if text := got.fact("text"); text != want {
 		t.Errorf("the text is\n%s\nwant\n%s", text, want)
 	}
@@ -157,7 +157,7 @@ func TestTextsStayText(t *testing.T) {
 	if observed.Result == nil || receipt.Printable(observed.Result.Text) != want {
 		t.Errorf("the answer has another text: %q", observed.Result.Text)
 	}
-	if event := b.event(); strings.ContainsAny(strings.TrimSuffix(event, "\n\n"), "<>\u2028\u202e\x1b\r") || strings.Count(event, "\n") != 3 {
+	if event := b.event(); strings.ContainsAny(strings.TrimSuffix(event, "\n\n"), "<>\u2028\u202e\u009b\r") || strings.Count(event, "\n") != 3 {
 		t.Errorf("the event is more than lines of text: %q", event)
 	}
 }
