@@ -26,7 +26,11 @@ func loggedIn(ctx context.Context, hubURL string, session hubtest.Session) (*reg
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = store.SaveCredentials(ctx, connection.Key, session.Credentials(hubURL, hubtest.DefaultRoute))
+	err = store.SaveCredentials(ctx, connection.Key, registry.Credentials{
+		HubURL: hubURL, ClientAppID: session.ClientID, Workspace: hubtest.DefaultRoute, SessionID: session.ID,
+		AccessToken: registry.NewSecret(session.AccessToken), RefreshToken: registry.NewSecret(session.RefreshToken),
+		AccessExpiresAt: session.AccessExpiresAt, RefreshExpiresAt: session.RefreshExpiresAt,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
