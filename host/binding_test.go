@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -612,4 +613,41 @@ func TestNewInvocationID(t *testing.T) {
 	if _, err := w.transport.Capture(t.Context(), w.connection.Key, one); err != nil {
 		t.Error(err)
 	}
+}
+
+// A store that reads a connection and its login at once is asked once for each
+// check.
+func TestReadsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := &oneRead{Memory: w.store}
+	w.transport = w.newTransport(store)
+	if _, err := w.transport.InspectInvocation(t.Context(), w.original); err != nil {
+		t.Fatal(err)
+	}
+	if at, single := store.atOnce.Load(), store.single.Load(); at != 3 || single != 0 {
+		t.Errorf("%d readings at once, %d others", at, single)
+	}
+	w.login(w.hub.Login(hubtest.Grant{}))
+	w.refused(feedback.CodeAgentBindingChanged)
+}
+
+type oneRead struct {
+	*registry.Memory
+	atOnce, single atomic.Int64
+}
+
+func (s *oneRead) Connection(ctx context.Context, key string) (registry.Connection, error) {
+	s.single.Add(1)
+	return s.Memory.Connection(ctx, key)
+}
+
+func (s *oneRead) Credentials(ctx context.Context, key string) (registry.Credentials, error) {
+	s.single.Add(1)
+	return s.Memory.Credentials(ctx, key)
+}
+
+func (s *oneRead) ConnectionCredentials(ctx context.Context, key string) (registry.Connection, registry.Credentials, error) {
+	s.atOnce.Add(1)
+	return s.Memory.ConnectionCredentials(ctx, key)
 }

@@ -204,23 +204,39 @@ func (s *session) check(ctx context.Context, had *progress) (registry.Credential
 
 // stored is check with the credentials as the store has them.
 func (s *session) stored(ctx context.Context) (registry.Credentials, error) {
+	if store, ok := s.transport.store.(registry.LoginReader); ok {
+		connection, credentials, err := store.ConnectionCredentials(ctx, s.connectionKey)
+		if err == nil && !(s.isOf(connection) && s.isLogin(connection, credentials)) {
+			err = errNotOriginal
+		}
+		if !errors.Is(err, registry.ErrNotLoggedIn) { // of the original connection, or of another one
+			return credentials, err
+		}
+	}
 	connection, err := s.transport.store.Connection(ctx, s.connectionKey)
-	switch {
-	case err != nil:
+	if err == nil && !s.isOf(connection) {
+		err = errNotOriginal
+	}
+	if err != nil {
 		return registry.Credentials{}, err
-	case connection.Key != s.connectionKey, !s.isHub(connection.HubURL, connection),
-		connection.ClientAppID != s.binding.ClientAppID, connection.Workspace != s.binding.Workspace:
-		return registry.Credentials{}, errNotOriginal
 	}
 	credentials, err := s.transport.store.Credentials(ctx, s.connectionKey)
-	switch {
-	case err != nil:
-		return registry.Credentials{}, err
-	case !s.isHub(credentials.HubURL, connection), credentials.ClientAppID != s.binding.ClientAppID, credentials.Workspace != s.binding.Workspace,
-		credentials.SessionID != s.binding.SessionID:
-		return registry.Credentials{}, errNotOriginal
+	if err == nil && !s.isLogin(connection, credentials) {
+		err = errNotOriginal
 	}
-	return credentials, nil
+	return credentials, err
+}
+
+// isOf reports whether this is the original connection.
+func (s *session) isOf(connection registry.Connection) bool {
+	return connection.Key == s.connectionKey && s.isHub(connection.HubURL, connection) &&
+		connection.ClientAppID == s.binding.ClientAppID && connection.Workspace == s.binding.Workspace
+}
+
+// isLogin reports whether this is the original login.
+func (s *session) isLogin(connection registry.Connection, credentials registry.Credentials) bool {
+	return s.isHub(credentials.HubURL, connection) &&
+		credentials.ClientAppID == s.binding.ClientAppID && credentials.Workspace == s.binding.Workspace && credentials.SessionID == s.binding.SessionID
 }
 
 // isHub compares a URL with the original one, in normal form and as far as the

@@ -65,6 +65,13 @@ func (d *database) Credentials(ctx context.Context, key string) (registry.Creden
 	return d.Memory.Credentials(ctx, key)
 }
 
+func (d *database) ConnectionCredentials(ctx context.Context, key string) (registry.Connection, registry.Credentials, error) {
+	if d.reads.Load() {
+		return registry.Connection{}, registry.Credentials{}, errAway
+	}
+	return d.Memory.ConnectionCredentials(ctx, key)
+}
+
 func (d *database) UpdateCredentials(ctx context.Context, key string, update update) error {
 	d.updates.Add(1)
 	if d.reads.Load() {
