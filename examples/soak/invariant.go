@@ -16,6 +16,7 @@ const (
 	requestIsChecked  invariant = "the binding is checked right before every request"
 	errorIsKnown      invariant = "an error is of the vocabulary, has a reason, and shows no token"
 	refreshIsOnce     invariant = "a refresh token is not used twice"
+	sessionIsKept     invariant = "a store that fails and comes back loses no session"
 	answerIsOnce      invariant = "each entry is answered once, and a watch yields news only"
 	nothingIsLeft     invariant = "goroutines and descriptors end where they began"
 	memoryIsBounded   invariant = "memory stays bounded"

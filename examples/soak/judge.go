@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -114,7 +115,7 @@ func (s *soak) unreasonable(c *call, q *question, failure *feedback.Error, end t
 		feedback.CodeInvocationNotFound:            q.crossed || q.operation == nil || slices.Contains(q.operation.life.between(c.start, end), nil),
 		feedback.CodeAgentSchemaUnsupported:        garbled,
 		feedback.CodeAgentInvalidResponse:          garbled,
-		feedback.CodeUnknownFailure:                garbled && failure.StatusCode != 0,
+		feedback.CodeUnknownFailure:                garbled && failure.StatusCode != 0 || errors.Is(failure, host.ErrSessionUnsaved) || s.outages.troubled(c.start.Add(-time.Second), end),
 	}
 	if ok, known := reasonable[failure.Feedback.Code]; !known {
 		return "nothing in this run gives that code"
@@ -161,7 +162,31 @@ func (w logSink) Write(p []byte) (int, error) {
 	if hasToken(string(p)) {
 		w.soak.breaks(errorIsKnown, "a token is in a log record")
 	}
+	var record struct {
+		Msg     string
+		Key     string `json:"connection_key"`
+		Session string `json:"session_id"`
+	}
+	if err := json.Unmarshal(p, &record); err == nil && record.Msg == "renewed session given up" {
+		w.soak.judgeGivenUp(record.Key, record.Session)
+	}
 	return len(p), nil
+}
+
+// judgeGivenUp looks for the newer login or the removal for which a rotation was
+// given up.
+func (s *soak) judgeGivenUp(key, session string) {
+	now := s.clock.now()
+	for _, h := range s.hubs {
+		for _, c := range h.connections {
+			if c.key != key {
+				continue
+			}
+			if bound := c.bound.between(now.Add(-keepHistory), now); !slices.ContainsFunc(bound, func(b string) bool { return b != session }) {
+				s.breaks(sessionIsKept, "a rotation of session %s of %s was given up, and the connection was bound to nothing else in the last minute", session, c)
+			}
+		}
+	}
 }
 
 // text shows a receipt, cut where its text is long.

@@ -6,7 +6,8 @@
 // Three mock Hubs stand behind fault proxies on 127.0.0.1: one with HTTP/2 over
 // TLS, one with HTTP/1.1 over TLS, one with plain HTTP. The proxies delay,
 // slice, truncate, reset, swallow and garble what passes, the Hubs answer 5xx
-// and 429 or lose requests, all by a schedule that the seed decides. Meanwhile
+// and 429 or lose requests, the store of the SDK is away, cannot save or loses its
+// answers for a while, all by a schedule that the seed decides. Meanwhile
 // operations move through their lives, sessions rotate and die, connections get
 // new logins, are removed and come back. Two transports over one registry, as two
 // processes would have, ask about single operations, batches and watches. With
@@ -28,8 +29,10 @@
 //   - Errors are of the vocabulary, have a reason, and show no token. Neither
 //     do log records.
 //   - A refresh token is sent once. Where no answer came, or one that says "not
-//     now", a later inspection may send it again. If the Hub had taken it the
-//     session is lost then: this program logs in again and counts it.
+//     now", a later inspection may send it again, and after a minute where it was
+//     refused. If the Hub had taken it the session is lost then: this program logs
+//     in again and counts it.
+//   - A store that fails and comes back loses no session that a transport holds.
 //   - Each entry of a batch is answered once; a watch yields news only.
 //   - Memory stays bounded; goroutines and descriptors end where they began.
 //

@@ -54,6 +54,7 @@ func TestSabotageIsNoticed(t *testing.T) {
 		{"a watch just ends", config{sdk: watching(0)}, answerIsOnce, answerIsOnce},
 		{"a goroutine stays", config{wire: leaking(leakGoroutine), duration: short, settle: short}, nothingIsLeft, nothingIsLeft},
 		{"a descriptor stays", config{wire: leaking(leakDescriptor), duration: short, settle: short}, nothingIsLeft, nothingIsLeft},
+		{"a session is not saved in the end", config{sdk: func(s sdk) sdk { return unsavedInTheEnd{s} }, duration: short}, sessionIsKept, sessionIsKept},
 		{"memory grows", config{wire: leaking(leakMemory)}, memoryIsBounded, memoryIsBounded},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -75,11 +76,18 @@ func TestSabotageIsNoticed(t *testing.T) {
 			noticed[breach.invariant] = true
 		})
 	}
-	for _, i := range []invariant{receiptIsTrue, bindingIsKept, nothingIsDone, tokenStaysHome, requestIsChecked, errorIsKnown, refreshIsOnce, answerIsOnce, nothingIsLeft, memoryIsBounded} {
+	for _, i := range []invariant{receiptIsTrue, bindingIsKept, nothingIsDone, tokenStaysHome, requestIsChecked, errorIsKnown, refreshIsOnce, sessionIsKept, answerIsOnce, nothingIsLeft, memoryIsBounded} {
 		if !noticed[i] {
 			t.Errorf("nothing was noticed that breaks %q", i)
 		}
 	}
+}
+
+// unsavedInTheEnd is a transport that has something left when it is closed.
+type unsavedInTheEnd struct{ sdk }
+
+func (u unsavedInTheEnd) Close(ctx context.Context) error {
+	return errors.Join(u.sdk.Close(ctx), host.ErrSessionUnsaved)
 }
 
 const short = 300 * time.Millisecond
@@ -210,7 +218,8 @@ func repeatedPost(_ *hub, below http.RoundTripper) http.RoundTripper {
 				return nil, err
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			again := r.Clone(r.Context())
+			// Of the call, without what the SDK put in the way of a second attempt.
+			again := r.Clone(context.WithValue(context.Background(), callKey{}, callOf(r.Context())))
 			again.Body = io.NopCloser(bytes.NewReader(body))
 			if response, err := below.RoundTrip(again); err == nil {
 				response.Body.Close()

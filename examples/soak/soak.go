@@ -44,7 +44,7 @@ type sdk interface {
 	InspectInvocation(context.Context, host.Original) (*receipt.Receipt, error)
 	InspectInvocations(context.Context, []host.Original, ...host.BatchOption) iter.Seq[host.Observation]
 	WatchInvocation(context.Context, host.Original, ...host.WatchOption) iter.Seq2[*receipt.Receipt, error]
-	CloseIdleConnections()
+	Close(ctx context.Context) error
 }
 
 // book is a registry, with what changes it: a [registry.Memory] or
@@ -59,13 +59,14 @@ type book interface {
 
 // soak is one run.
 type soak struct {
-	config config
-	clock  clock
-	tally  *tally
-	tokens *tokens
-	store  book // of this program itself
-	hubs   []*hub
-	byHost map[string]*hub
+	config  config
+	clock   clock
+	tally   *tally
+	tokens  *tokens
+	store   book // of this program itself, which never fails
+	hubs    []*hub
+	byHost  map[string]*hub
+	outages *outages // of the transports' store
 
 	// transports share the store, as two processes do. The second one reuses
 	// negotiations.
@@ -84,6 +85,7 @@ func run(ctx context.Context, c config) (*tally, error) {
 		c.settle = 10 * time.Second
 	}
 	s := &soak{config: c, clock: newClock(), tally: newTally(c), byHost: map[string]*hub{}}
+	s.outages = s.newOutages()
 	s.tokens = &tokens{clock: s.clock, known: map[string]*token{}, logins: map[string]*login{}}
 	before, err := measure()
 	if err != nil {
@@ -100,7 +102,7 @@ func run(ctx context.Context, c config) (*tally, error) {
 		}
 	}
 	for _, t := range s.transports {
-		t.CloseIdleConnections()
+		s.closeTransport(t)
 	}
 	for _, h := range s.hubs {
 		h.close()
@@ -141,17 +143,17 @@ func (s *soak) build(ctx context.Context) (remove func(), err error) {
 	if s.store, err = open(); err != nil {
 		return remove, err
 	}
-	for _, reuse := range []time.Duration{0, 2 * time.Second} {
+	for number, reuse := range []time.Duration{0, 2 * time.Second} {
 		own, err := open()
 		if err != nil {
 			return remove, err
 		}
-		store := registry.Store(own)
+		store := registry.Store(frailStore{own, s.outages, number})
 		if s.config.store != nil {
 			store = s.config.store(store)
 		}
-		transport, err := host.New(watchedStore{store, s.clock},
-			agentclient.WithHTTPClient(&http.Client{Transport: s.newWire()}),
+		transport, err := host.New(watchedStore{store, s},
+			agentclient.WithHTTPClient(&http.Client{Transport: s.newWire(number)}),
 			agentclient.WithTimeout(inspectionLimit),
 			agentclient.WithNegotiationReuse(reuse),
 			agentclient.WithLogger(slog.New(slog.NewJSONHandler(logSink{s}, nil))))
@@ -178,12 +180,12 @@ func (s *soak) build(ctx context.Context) (remove func(), err error) {
 }
 
 // newWire gives what one transport of the SDK sends through.
-func (s *soak) newWire() http.RoundTripper {
+func (s *soak) newWire(transport int) http.RoundTripper {
 	below, above := byHub{soak: s}, byHub{soak: s}
 	for _, h := range s.hubs {
 		below.to = append(below.to, sabotaged(s.config.wire, h, h.transport))
 	}
-	watched := &wire{soak: s, below: below}
+	watched := &wire{soak: s, transport: transport, below: below}
 	for _, h := range s.hubs {
 		above.to = append(above.to, sabotaged(s.config.above, h, watched))
 	}
@@ -248,8 +250,19 @@ func (s *soak) work(ctx context.Context) {
 	for i := range 4 {
 		loop("watch", i, 20*time.Millisecond, s.watch(s.transports[i%2]))
 	}
+	loop("store", 0, 1500*time.Millisecond, s.outages.strike)
 	running.Go(func() { s.meter(ctx) })
 	running.Wait()
+}
+
+// closeTransport ends a transport. The store is well by now: nothing may be
+// left that is not saved.
+func (s *soak) closeTransport(t sdk) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.settle)
+	defer cancel()
+	if err := t.Close(ctx); err != nil {
+		s.breaks(sessionIsKept, "%v", err)
+	}
 }
 
 // pause waits, and reports whether the run goes on.

@@ -111,10 +111,10 @@ type token struct {
 	// Of a refresh token: how often the SDK sent it, how often it arrived, and
 	// what came back.
 	sent, arrived int
-	inFlight      context.Context // of the last request; nil once that is over
-	since         time.Time       // when it was sent
-	used          bool            // a whole and good answer came back
-	spoiled       map[*wire]bool  // whom the Hub told that it took or refused it, with nothing to save
+	inFlight      context.Context     // of the last request; nil once that is over
+	since         time.Time           // when it was sent
+	used          bool                // a whole and good answer came back
+	spoiled       map[*wire]time.Time // when whom the Hub told that it took or refused it, with nothing to save
 }
 
 // tokens knows all sessions, and whose each token is.
@@ -132,7 +132,7 @@ func (t *tokens) learn(l *login, s hubtest.Session) {
 	t.logins[l.id] = l
 	for _, text := range []string{s.AccessToken, s.RefreshToken} {
 		if t.known[text] == nil {
-			t.known[text] = &token{login: l, spoiled: map[*wire]bool{}}
+			t.known[text] = &token{login: l, spoiled: map[*wire]time.Time{}}
 		}
 	}
 }
@@ -174,6 +174,17 @@ func (t *tokens) forget() {
 	}
 }
 
+// refusalMemory is for how long a transport does not send a refresh token again
+// that brought it nothing, less the moment until it knows that.
+const refusalMemory = time.Minute - 2*time.Second
+
+// mayNotKnow reports whether the session was rotated by another transport that
+// could not save that yet: nobody else can know.
+func (w *wire) mayNotKnow(session string) bool {
+	holder, ok := w.soak.outages.heldBy(session)
+	return ok && holder != w.transport
+}
+
 // sending notes that a refresh token goes out, and says what is wrong with
 // that. A second time is right only where the transport cannot know that the
 // Hub took or refused it the first time, and does not wait for that any more.
@@ -187,10 +198,12 @@ func (t *tokens) sending(ctx context.Context, text string, w *wire) (sent *wait,
 		return nil, "nobody gave it out", false
 	case k.inFlight != nil && k.inFlight.Err() == nil:
 		wrong = fmt.Sprintf("it has been on its way for %v", now.Sub(k.since))
+	case k.used && w.mayNotKnow(k.login.id):
+		w.soak.tally.session("lost to another transport before it could save")
 	case k.used:
 		wrong = "it was exchanged already, and the answer came back whole"
-	case k.spoiled[w]:
-		wrong = "the Hub had taken or refused it, and this transport knows"
+	case now.Sub(k.spoiled[w]) < refusalMemory:
+		wrong = "the Hub had taken or refused it less than a minute ago, and this transport knows"
 	}
 	again = k.sent > 0
 	k.sent, k.inFlight, k.since = k.sent+1, ctx, now
@@ -215,7 +228,9 @@ func (t *tokens) came(ctx context.Context, sent *wait, text string, w *wire, how
 		return
 	}
 	k.used = k.used || how == exchangeGood
-	k.spoiled[w] = k.spoiled[w] || how == exchangeSpoiled
+	if how == exchangeSpoiled {
+		k.spoiled[w] = t.clock.now()
+	}
 	if k.inFlight == ctx {
 		k.inFlight = nil
 	}

@@ -18,8 +18,9 @@ import (
 // wire is the HTTP transport that one transport of the SDK gets. It sees every
 // request before anything can happen to it.
 type wire struct {
-	soak  *soak
-	below http.RoundTripper // by the Hub, where a test puts nothing in its place
+	soak      *soak
+	transport int               // whose it is
+	below     http.RoundTripper // by the Hub, where a test puts nothing in its place
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -48,7 +49,7 @@ func (w *wire) read(r *http.Request, h *hub, c *call) {
 		return
 	}
 	for name := range r.Header {
-		if name != "Authorization" && name != "Accept" && name != "User-Agent" {
+		if name != "Authorization" && name != "Accept" && name != "Accept-Encoding" && name != "User-Agent" {
 			s.breaks(nothingIsDone, "a read of %s had a header %s", h.name, name)
 		}
 	}
@@ -171,7 +172,7 @@ func (b *seenBody) Close() error {
 // watchedStore notes which call looked at what.
 type watchedStore struct {
 	registry.Store
-	clock clock
+	soak *soak
 }
 
 func (s watchedStore) Connection(ctx context.Context, key string) (registry.Connection, error) {
@@ -185,7 +186,7 @@ func (s watchedStore) Connection(ctx context.Context, key string) (registry.Conn
 }
 
 func (s watchedStore) Credentials(ctx context.Context, key string) (registry.Credentials, error) {
-	asked := s.clock.now()
+	asked := s.soak.clock.now()
 	credentials, err := s.Store.Credentials(ctx, key)
 	if c := callOf(ctx); c != nil && err == nil {
 		c.mu.Lock()
@@ -193,7 +194,11 @@ func (s watchedStore) Credentials(ctx context.Context, key string) (registry.Cre
 		k := c.of(key)
 		k.credentials++
 		k.last = latest(k.last, asked)
-		k.tokens[credentials.AccessToken.Reveal()] = true
+		access := credentials.AccessToken.Reveal()
+		k.tokens[access] = true
+		if next := s.soak.outages.following(access); next != "" {
+			k.tokens[next] = true // what the transport holds and the store has not saved
+		}
 	}
 	return credentials, err
 }
