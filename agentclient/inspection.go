@@ -74,10 +74,10 @@ func (c *BailingHubAgentClient) remember(err error) error {
 
 // hubCode reads the code of an error body: the string member "error" of one
 // strict JSON object (contract, section 4); "" where there is none.
-func hubCode(body []byte) feedback.Code {
+func hubCode(answer *boundary.Answer) feedback.Code {
 	var code string
 	var ok bool
-	err := strictjson.Object(body, func(name []byte, d *jsontext.Decoder) (err error) {
+	err := strictjson.Object(answer.Body, func(name []byte, d *jsontext.Decoder) (err error) {
 		if string(name) == "error" {
 			code, ok, err = strictjson.String(d)
 		}

@@ -29,6 +29,10 @@ type Error struct {
 	// was sent as that where no answer came; "" for a Hub, and where the server
 	// did not say. It finds the request in the server's own log.
 	RequestID string `json:"-"`
+	// Cursor is where the reading of a HermesX list can be gone on from, behind
+	// what it has given: the Cursor of a query takes it. It holds no secret. ""
+	// for every other error, and where the reading has to start over.
+	Cursor string `json:"-"`
 	// Causes are what errors.Is and errors.As see besides the code. Each is safe
 	// to show, and none quotes an answer or a credential.
 	Causes []error `json:"-"`
@@ -74,8 +78,8 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(written)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. RetryAfter, RequestID and the
-// causes are not in it: what was kept is a report, not an error to act on.
+// UnmarshalJSON reads what MarshalJSON wrote. RetryAfter, RequestID,
+// Cursor and the causes are not in it: what was kept is a report, not an error to act on.
 func (e *Error) UnmarshalJSON(data []byte) error {
 	var read errorMembers
 	if json.Unmarshal(data, &read) != nil || read.Schema != Schema {

@@ -1,14 +1,18 @@
 package hermesx
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/http"
+	"strings"
 
 	"golang.org/x/oauth2"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
+	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
@@ -75,9 +79,29 @@ func New(cfg Config, opts ...agentclient.Option) (*Client, error) {
 			Client:   client,
 			Source:   func() oauth2.TokenSource { return cfg.TokenSource },
 			Settings: settings,
+			Code:     codeBelow(baseURL),
 		},
 		transport: transport,
 	}, nil
+}
+
+// codeBelow tells what an answer of a server at an address means where its status
+// alone does not say it. A receipt that is not there is the handler's own 404,
+// which names the request as every answer from behind the server's router does;
+// whatever else is 404 speaks of the address. So may a 403 below a path of the
+// server itself: its other interfaces want other roles.
+func codeBelow(baseURL string) func(*boundary.Answer) feedback.Code {
+	const notFound = "not found\n"
+	ownPath := strings.HasSuffix(baseURL, "/v1") || strings.HasSuffix(baseURL, "/admin")
+	return func(answer *boundary.Answer) feedback.Code {
+		switch {
+		case answer.Status == http.StatusNotFound && answer.RequestID != "" && string(answer.Body) == notFound:
+			return feedback.CodeReceiptNotFound
+		case answer.Status == http.StatusForbidden && ownPath:
+			return feedback.CodeAgentSchemaUnsupported
+		}
+		return ""
+	}
 }
 
 // CloseIdleConnections closes the idle connections of the client's own
@@ -87,20 +111,30 @@ func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 // errTooLong marks the error of an answer that was over its limit.
 var errTooLong = errors.New("the answer is too long")
 
+// reply is a good answer and the id that its request was sent with.
+type reply struct {
+	boundary.Answer
+	sent string
+}
+
+// loggedID is what the server's log calls the request, as far as is known.
+func (r reply) loggedID() string { return cmp.Or(r.RequestID, r.sent) }
+
 // ask asks one question and has its answer read. Read returns what is wrong
 // with a body, in words that continue "The answer of the HermesX server".
-func (c *Client) ask(ctx context.Context, question inspection.Question, read func(body []byte, requestID string) error) error {
-	i, err := c.server.Begin(ctx, inspection.Subject{RequestID: rand.Text()})
+func ask(ctx context.Context, server *inspection.Server, question inspection.Question, read func(reply) error) error {
+	sent := rand.Text()
+	i, err := server.Begin(ctx, inspection.Subject{RequestID: sent})
 	if err != nil {
 		return err
 	}
 	defer i.End()
-	err = answered(i, question, read)
+	err = answered(i, question, func(answer *boundary.Answer) error { return read(reply{*answer, sent}) })
 	i.Log(err)
 	return err
 }
 
-func answered(i *inspection.Inspection, question inspection.Question, read func(body []byte, requestID string) error) error {
+func answered(i *inspection.Inspection, question inspection.Question, read func(*boundary.Answer) error) error {
 	question.Limit = answerLimit
 	answer, err := i.Ask(question)
 	if err != nil {
@@ -114,7 +148,7 @@ func answered(i *inspection.Inspection, question inspection.Question, read func(
 	case answer.Unusable:
 		refused.Message = "The answer of the HermesX server is in an encoding that was not asked for, or does not decode, so no answer is given."
 	default:
-		wrong := read(answer.Body, answer.RequestID)
+		wrong := read(answer)
 		if wrong == nil {
 			return nil
 		}

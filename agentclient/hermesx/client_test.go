@@ -241,9 +241,9 @@ func TestIDsStayInTheirPlace(t *testing.T) {
 	})
 	ids := []string{
 		"rcpt_1", "a/b", "a/", "/a", "a b", " ", "%2F", "%2e%2e", "..%2Faudit-logs", "%2e%2e%2faudit-logs", "a..b", "...", "…", "回执/一", "a?b=c", "a#b", "a;b", "a,b:@&=+$", `a\b`,
-		"a\x00b", "a\r\nHost: x", "\u202e", "é", "e\u0301", "+", "*", "~", "'", "\"<>", "{}", "|^`", "a//b", "execution-receipts",
+		"a\r\nHost: x", "\u202e", "é", "e\u0301", "+", "*", "~", "'", "\"<>", "{}", "|^`", "a//b", "execution-receipts",
 		// These cannot be kept in their place, and are refused.
-		"", "/", "//", ".", "..", "../audit-logs", "a/../../audit-logs", "./a", "a/.", "a/..", "/..", `..\..`, `a\.`,
+		"", "/", "//", "a\x00b", ".", "..", "../audit-logs", "a/../../audit-logs", "./a", "a/.", "a/..", "/..", `..\..`, `a\.`,
 	}
 	for name, handler := range map[string]http.Handler{"mux": mux, "normalizing": normalizing} {
 		server := httptest.NewServer(handler)
@@ -256,7 +256,7 @@ func TestIDsStayInTheirPlace(t *testing.T) {
 			refused := errors.Is(err, feedback.CodeInvalidRequest)
 			dots := slices.ContainsFunc(strings.FieldsFunc(id, func(r rune) bool { return r == '/' || r == '\\' }), func(part string) bool { return part == "." || part == ".." })
 			switch {
-			case refused != (dots || strings.Trim(id, "/") == ""):
+			case refused != (dots || strings.Trim(id, "/") == "" || strings.Contains(id, "\x00")):
 				t.Errorf("%s %q: %v", name, id, err)
 			case refused || name == "normalizing":
 			case err != nil || receipt.ID != id:
@@ -400,7 +400,7 @@ func TestRetries(t *testing.T) {
 		"429, soon":           {answer: then(always(429, "", "Retry-After", "5"), good), requests: 2},
 		"429, later":          {answer: then(always(429, "rate limit exceeded\n", "Retry-After", "60"), good), requests: 1, code: feedback.CodeAgentTransportUnavailable, wait: time.Minute},
 		"none wanted":         {answer: then(lost, good), opts: []agentclient.Option{agentclient.WithMaxRetries(0)}, requests: 1, code: feedback.CodeAgentTransportUnavailable},
-		"not found":           {answer: then(always(404, "not found\n"), good), requests: 1, code: feedback.CodeReceiptNotFound},
+		"not found":           {answer: then(always(404, "not found\n", "X-Request-Id", "theirs"), good), requests: 1, code: feedback.CodeReceiptNotFound},
 		"forbidden":           {answer: then(always(403, ""), good), requests: 1, code: feedback.CodeAgentAuthorizationUnavailable},
 		"unauthorized":        {answer: then(always(401, ""), good), requests: 1, code: feedback.CodeAgentAuthorizationUnavailable},
 		"bad body":            {answer: then(always(200, "{}"), good), requests: 1, code: feedback.CodeAgentInvalidResponse},
@@ -596,7 +596,7 @@ func TestLog(t *testing.T) {
 			}
 			return a
 		}}))
-		w := &wire{answer: then(always(500, canary), always(404, canary, "X-Request-Id", "theirs"), always(200, receiptBody))}
+		w := &wire{answer: then(always(500, canary), always(404, "not found\n", "X-Request-Id", "theirs"), always(200, receiptBody))}
 		client := newClient(t, w, agentclient.WithLogger(logger))
 		_, _ = client.Receipt(t.Context(), "rcpt_1")
 		if _, err := client.Receipt(t.Context(), "rcpt_1"); err != nil {

@@ -91,9 +91,13 @@ const (
 // the receipts with [Client.AllReceipts], and guesses nothing: a link is
 // recorded, or the trail says that it is not. Times are no evidence of a link.
 //
-// A list that could not be read to its end shows in the links; any other error
-// is a [*feedback.Error].
-func (c *Client) Correlate(ctx context.Context, from Correlation) (*Trail, error) {
+// A list that is not whole shows in the links, and so do records that a server
+// may not be able to see: where its log lacks the requests that Correlate has
+// just made, no link is absent. Any other error is a [*feedback.Error].
+//
+// The whole log of a window may take long to read: see [WithProgress], and
+// bound the window.
+func (c *Client) Correlate(ctx context.Context, from Correlation, opts ...ListOption) (*Trail, error) {
 	switch {
 	case from.RequestID == "" && from.SessionID == "":
 		return nil, inspection.Invalid("Correlation has neither RequestID nor SessionID.")
@@ -109,10 +113,15 @@ func (c *Client) Correlate(ctx context.Context, from Correlation) (*Trail, error
 		return nil, invalid
 	}
 
+	settings, err := apply(opts)
+	if err != nil {
+		return nil, err
+	}
+
 	trail := &Trail{RequestID: from.RequestID, SessionID: from.SessionID, Request: LinkNotAsked, Execution: LinkNotAsked}
 	if trail.RequestID != "" {
 		whole := true
-		for entry, err := range c.AllAuditLogs(ctx, window) {
+		for entry, err := range c.AllAuditLogs(ctx, window, opts...) {
 			switch {
 			case errors.Is(err, ErrIncomplete):
 				whole = false
@@ -125,9 +134,10 @@ func (c *Client) Correlate(ctx context.Context, from Correlation) (*Trail, error
 		trail.Request = found(len(trail.Entries), whole)
 	}
 	trail.linkSession()
+	visible := trail.Request != LinkUnknown && trail.Request != LinkNotAsked
 	if trail.SessionID != "" {
 		whole := true
-		for receipt, err := range c.AllReceipts(ctx, ReceiptQuery{SessionID: trail.SessionID}) {
+		for receipt, err := range c.AllReceipts(ctx, ReceiptQuery{SessionID: trail.SessionID}, opts...) {
 			switch {
 			case errors.Is(err, ErrIncomplete):
 				whole = false
@@ -137,11 +147,28 @@ func (c *Client) Correlate(ctx context.Context, from Correlation) (*Trail, error
 				trail.Receipts = append(trail.Receipts, receipt)
 			}
 		}
+		if len(trail.Receipts) == 0 && whole && !visible {
+			if whole, err = c.seesRecords(ctx, settings); err != nil {
+				return nil, err
+			}
+		}
 		trail.Execution = found(len(trail.Receipts), whole)
 	}
 	trail.sort()
 	trail.linkTraces()
 	return trail, nil
+}
+
+// seesRecords reports whether the server sees what its database has of this
+// tenant: the entry of a request that was just made. A database role without the
+// right to it reads empty lists.
+func (c *Client) seesRecords(ctx context.Context, settings *listSettings) (bool, error) {
+	waits := &waits{ctx: ctx, settings: settings, report: func(wait time.Duration, rateLimited bool) {
+		if settings.progress != nil {
+			settings.progress(Progress{Wait: wait, RateLimited: rateLimited})
+		}
+	}}
+	return c.findInLog(waits, "")
 }
 
 // found is the link to some records.

@@ -141,12 +141,12 @@ func TestCorrelateWithGaps(t *testing.T) {
 		"found, and all of it":        {audit(1, "r"), page(1, 0, 1), [4]hermesx.Link{hermesx.LinkRecorded, hermesx.LinkAbsent, hermesx.LinkRecorded, hermesx.LinkAbsent}},
 		"not found, and all was seen": {audit(1, "other"), page(0, 0, 0), [4]hermesx.Link{hermesx.LinkAbsent, hermesx.LinkAbsent, hermesx.LinkAbsent, hermesx.LinkAbsent}},
 	} {
-		client := newClient(t, &wire{answer: func(r *http.Request) (*http.Response, error) {
+		client := newClient(t, &wire{answer: logging(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/v1/audit-logs" {
 				return respond(200, test.audit), nil
 			}
 			return respond(200, test.receipts), nil
-		}})
+		})})
 		trail, err := client.Correlate(t.Context(), hermesx.Correlation{RequestID: "r", SessionID: "s"})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -174,12 +174,12 @@ func TestCorrelateFails(t *testing.T) {
 func TestCorrelateOfSomeThatNameEverything(t *testing.T) {
 	t.Parallel()
 	for total, want := range map[int]hermesx.Link{1: hermesx.LinkRecorded, 2: hermesx.LinkPartlyRecorded} {
-		client := newClient(t, &wire{answer: func(r *http.Request) (*http.Response, error) {
+		client := newClient(t, &wire{answer: logging(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/v1/audit-logs" {
 				return respond(200, fmt.Sprintf(`{"audit_logs":[{"id":1,"tenant_id":"t","action":"a","request_id":"r","session_id":"s","created_at":"2026-05-24T04:00:00Z"}],"limit":100,"offset":0,"total":%d}`, total)), nil
 			}
 			return respond(200, fmt.Sprintf(`{"execution_receipts":[%s],"total":%d}`, with("trace_id", `"trace"`), total)), nil
-		}})
+		})})
 		trail, err := client.Correlate(t.Context(), hermesx.Correlation{RequestID: "r"})
 		if err != nil {
 			t.Fatal(err)

@@ -29,13 +29,13 @@ type record interface {
 	required() uint
 }
 
-// reading reads the members of one record.
-type reading struct {
+// memberReader reads the members of one record.
+type memberReader struct {
 	record
 	have uint
 }
 
-func (r *reading) read(name []byte, d *jsontext.Decoder) error {
+func (r *memberReader) read(name []byte, d *jsontext.Decoder) error {
 	into, bit := r.member(string(name))
 	if into == nil {
 		return nil
@@ -50,7 +50,7 @@ func (r *reading) read(name []byte, d *jsontext.Decoder) error {
 }
 
 // end reports what is missing.
-func (r *reading) end() error {
+func (r *memberReader) end() error {
 	if r.have&r.required() != r.required() {
 		return flaw("has " + r.name() + " that lacks a member")
 	}
@@ -59,7 +59,7 @@ func (r *reading) end() error {
 
 // decode reads the one record that data is.
 func decode(data []byte, into record) error {
-	r := reading{record: into}
+	r := memberReader{record: into}
 	if err := strictjson.Object(data, r.read); err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ func put(d *jsontext.Decoder, into any) (ok bool, err error) {
 	return ok, err
 }
 
-// list gives a reader of an array of records, or of null, which is how the
+// arrayOf gives a reader of an array of records, or of null, which is how the
 // server writes an empty one.
-func list[T any, R interface {
+func arrayOf[T any, R interface {
 	*T
 	record
 }](rows *[]*T) func(*jsontext.Decoder) (bool, error) {
@@ -112,7 +112,7 @@ func list[T any, R interface {
 		}
 		for d.PeekKind() != jsontext.KindEndArray {
 			row := new(T)
-			r := reading{record: R(row)}
+			r := memberReader{record: R(row)}
 			if kind := d.PeekKind(); kind != jsontext.KindBeginObject {
 				return false, d.SkipValue()
 			}

@@ -161,7 +161,8 @@ func ExampleClient_AllAuditLogs() {
 	defer server.Close()
 
 	for range 2 {
-		// Reading is logged as well, so the second time there is more to see.
+		// Reading is logged as well, and a look for its own entries: the second time
+		// there is more to see.
 		for entry, err := range client.AllAuditLogs(context.Background(), hermesx.AuditQuery{}) {
 			if err != nil {
 				fmt.Println(err)
@@ -174,6 +175,7 @@ func ExampleClient_AllAuditLogs() {
 	// Output:
 	// POST /v1/agent/chat 200
 	// -
+	// GET /v1/audit-logs 200
 	// GET /v1/audit-logs 200
 	// POST /v1/agent/chat 200
 	// -

@@ -3,6 +3,7 @@ package hermesx_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -89,6 +90,23 @@ func then(all ...answers) answers {
 	}
 }
 
+// logging has a server's log hold the requests that it was sent. It answers the
+// question for them, and other answers the rest.
+func logging(other answers) answers {
+	var mu sync.Mutex
+	var logged []string
+	return func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		entries := strings.Join(logged, ",")
+		logged = append(logged, fmt.Sprintf(`{"id":%d,"tenant_id":"t","action":"GET /v1/audit-logs","request_id":"%s","created_at":"2026-12-01T04:00:00Z"}`, 1000+len(logged), r.Header.Get("X-Request-Id")))
+		if r.URL.Query().Get("action") == "GET /v1/audit-logs" {
+			return respond(200, fmt.Sprintf(`{"audit_logs":[%s],"limit":100,"offset":0,"total":%d}`, entries, len(logged)-1)), nil
+		}
+		return other(r)
+	}
+}
+
 func lost(*http.Request) (*http.Response, error) {
 	return nil, errors.New("lost, with a text that nobody may see: " + canary)
 }
@@ -117,6 +135,7 @@ func newServer(t testing.TB, opts ...hermestest.Option) (*hermestest.HermesX, *h
 	t.Helper()
 	server := hermestest.New(opts...)
 	t.Cleanup(server.Close)
+	server.SetRateLimit("", 1_000_000)
 	key := server.AddKey(hermestest.Key{Roles: []string{hermestest.RoleAuditor}})
 	return server, newClientOf(t, static(key.Secret), server.Transport())
 }

@@ -3,6 +3,7 @@ package hermesx
 import (
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,6 +26,10 @@ type ReceiptQuery struct {
 	Limit int
 	// Offset is how many receipts come before the page.
 	Offset int
+	// Cursor has [Client.AllReceipts] go on where an earlier reading with the
+	// same filters ended with an error: its [feedback.Error.Cursor]. "" begins
+	// with the newest.
+	Cursor string
 }
 
 // AuditQuery says which audit entries are wanted. The zero value means all of
@@ -42,6 +47,10 @@ type AuditQuery struct {
 	Limit int
 	// Offset is how many entries come before the page.
 	Offset int
+	// Cursor has [Client.AllAuditLogs] go on where an earlier reading with the
+	// same filters ended with an error: its [feedback.Error.Cursor]. "" begins
+	// with the newest.
+	Cursor string
 }
 
 // AuditPageLimit is how many entries a server gives in one page. Asked for
@@ -91,9 +100,12 @@ func (q AuditQuery) encode() (string, *feedback.Error) {
 		if bound.at.IsZero() {
 			continue
 		}
-		at := upToMicrosecond(bound.at.UTC())
-		if at.Year() < 0 || at.Year() > 9999 {
+		if year := bound.at.Year(); year < 0 || year > 9999 || bound.at.UTC().Year() < 0 {
 			return "", inspection.Invalid("AuditQuery." + bound.field + " is not in the years 0 to 9999.")
+		}
+		at := upToMicrosecond(bound.at.UTC())
+		if at.After(lastTime) {
+			at = lastTime
 		}
 		values.Set(bound.name, at.Format(time.RFC3339Nano))
 	}
@@ -106,7 +118,16 @@ func (q AuditQuery) encode() (string, *feedback.Error) {
 	return values.Encode(), nil
 }
 
-func (q AuditQuery) fits(e *AuditEntry) bool { return q.Action == "" || q.Action == e.Action }
+// lastTime is the last time that can be written, to the microsecond. Rounding up
+// and changing to UTC lead beyond it.
+var lastTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+
+// fits reports whether an entry is one that was asked for.
+func (q AuditQuery) fits(e *AuditEntry) bool {
+	return (q.Action == "" || q.Action == e.Action) &&
+		(q.From.IsZero() || !e.CreatedAt.Before(q.From)) &&
+		(q.To.IsZero() || e.CreatedAt.Before(upToMicrosecond(q.To)))
+}
 
 // upToMicrosecond rounds up: a server keeps microseconds and rounds what is
 // finer to the nearest, which would move a bound past an entry.
@@ -121,8 +142,8 @@ func set(values url.Values, field, name, value string) *feedback.Error {
 	switch {
 	case value == "":
 		return nil
-	case len(value) > maxFilter || !utf8.ValidString(value):
-		return inspection.Invalid(field + " is not valid UTF-8 of at most 512 bytes.")
+	case len(value) > maxFilter || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return inspection.Invalid(field + " is not valid UTF-8 of at most 512 bytes without a NUL.")
 	}
 	values.Set(name, value)
 	return nil

@@ -72,30 +72,6 @@ func (r *Receipt) OutputTruncated() bool { return truncated(r.Output) }
 // character at the cut sends U+FFFD for it, which is longer.
 func truncated(text string) bool { return len(text) >= TextLimit && !json.Valid([]byte(text)) }
 
-// Status is how the call of a tool ended. A value that is none of the constants
-// is kept as the server has it.
-//
-// It is a hint, because a server goes by the look of the output: one that told of
-// a failure in plain words was seen as success, and one with "error": null in it
-// as error. Read the output.
-type Status string
-
-const (
-	// StatusSuccess: the output did not look like an error.
-	StatusSuccess Status = "success"
-	// StatusError: the output looked like an error. The side effect may have
-	// happened all the same.
-	StatusError Status = "error"
-	// StatusTimeout: the tool did not end in time. The side effect may have
-	// happened, or be happening.
-	StatusTimeout Status = "timeout"
-)
-
-// Known reports whether s is one of the constants.
-func (s Status) Known() bool {
-	return s == StatusSuccess || s == StatusError || s == StatusTimeout
-}
-
 // Receipt reads one receipt by its id.
 //
 // The id goes out as one escaped segment of the path. An id that no escaping
@@ -110,12 +86,12 @@ func (s Status) Known() bool {
 func (c *Client) Receipt(ctx context.Context, id string) (*Receipt, error) {
 	path, ok := boundary.ExecutionReceiptPath(id)
 	if !ok {
-		return nil, inspection.Invalid("The receipt's id cannot be sent: it has to be 1 to 2,048 bytes of valid UTF-8, not slashes alone, and without . or .. between slashes.")
+		return nil, inspection.Invalid("The receipt's id cannot be sent: it has to be 1 to 2,048 bytes of valid UTF-8 without a NUL, not slashes alone, and without . or .. between slashes.")
 	}
 	receipt := &Receipt{}
-	err := c.ask(ctx, inspection.Question{Step: failures.ExecutionReceipt, Path: path}, func(body []byte, requestID string) error {
-		receipt.ReadRequestID = requestID
-		if err := decode(body, receipt); err != nil {
+	err := ask(ctx, c.server, inspection.Question{Step: failures.ExecutionReceipt, Path: path}, func(got reply) error {
+		receipt.ReadRequestID = got.RequestID
+		if err := decode(got.Body, receipt); err != nil {
 			return err
 		}
 		if !sameID(receipt.ID, id) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -148,7 +149,7 @@ func TestHostileWords(t *testing.T) {
 		}
 	}
 	for name, server := range exampletest.HostileHubs(t, "inventory") {
-		status, stdout, stderr := call(t.Context(), "--base-url", server.URL, "--key-env", keyVariable, "--timeout", "300ms", "--session", "s")
+		status, stdout, stderr := call(t.Context(), "--base-url", server.URL, "--key-env", keyVariable, "--timeout", "300ms", "--longest-wait", "0s", "--session", "s")
 		exampletest.CheckSafe(t, stdout+stderr)
 		if status != cli.Failed || strings.Contains(stdout+stderr, "hostile") {
 			t.Errorf("%s: status %d\n%s%s", name, status, stdout, stderr)
@@ -156,28 +157,77 @@ func TestHostileWords(t *testing.T) {
 	}
 }
 
-func TestNotAllWasRead(t *testing.T) {
+// Where nothing was read, standard output says so, and not that there is nothing.
+func TestNothingWasRead(t *testing.T) {
 	server, ask := running(t)
 	server.Store(hermestest.Receipt{SessionID: "s"})
-	server.SetDatabaseDown(true)
-	status, stdout, stderr := ask("--session", "s")
-	if status != cli.Failed || !strings.Contains(stderr, "does not accept the key") || !strings.Contains(stderr, "(request id ") {
-		t.Errorf("status %d, stderr %q", status, stderr)
+	const nothing = "Nothing could be read."
+	check := func(says string, args ...string) {
+		t.Helper()
+		status, stdout, stderr := ask(append(args, "--longest-wait", "0s")...)
+		if status != cli.Failed || !strings.Contains(stderr, says) || !strings.Contains(stdout, nothing) || strings.Contains(stdout, "No receipt") || strings.Contains(stdout, "absent") {
+			t.Errorf("status %d, stderr %q, stdout %q", status, stderr, stdout)
+		}
+		exampletest.CheckSafe(t, stdout+stderr)
 	}
-	exampletest.CheckSafe(t, stdout)
+	server.SetDatabaseDown(true)
+	check("does not accept the key", "--session", "s")
+	check("(request id ", "--request", "r")
 	server.SetDatabaseDown(false)
 	server.SetRateLimit("", 0)
-	if status, _, stderr := ask("--request", "r"); status != cli.Failed || !strings.Contains(stderr, "It asks to wait 1m0s.") {
+	check("It asks to wait 1m0s.", "--request", "r")
+	check("rate limit", "--session", "s")
+	user := server.AddKey(hermestest.Key{Roles: []string{hermestest.RoleUser}})
+	t.Setenv(keyVariable, user.Secret)
+	check("auditor or admin", "--session", "s")
+	check("Check the base URL", "--base-url", server.URL+"/elsewhere", "--session", "s")
+	check("Check the address first", "--base-url", server.URL+"/admin", "--session", "s")
+	server.Close()
+	check("refused", "--session", "s")
+}
+
+// A reading that stops half way says with what to go on, and goes on there.
+func TestCursor(t *testing.T) {
+	server, ask := running(t)
+	for n := range 600 {
+		server.Store(hermestest.Receipt{ID: fmt.Sprint("r", n), SessionID: "s", ToolName: fmt.Sprint("tool_", n)})
+	}
+	server.SetRateLimit("", 1)
+	status, first, stderr := ask("--session", "s", "--longest-wait", "0s")
+	_, cursor, said := strings.Cut(strings.TrimSpace(stderr), "--cursor ")
+	if status != cli.Failed || !said || !strings.Contains(first, "Not all could be read: 250 shown here") {
+		t.Fatalf("status %d, stderr %q", status, stderr)
+	}
+	cursor, _, _ = strings.Cut(cursor, " ")
+	server.SetRateLimit("", 60)
+	status, second, stderr := ask("--session", "s", "--cursor", cursor)
+	if status != cli.OK || !strings.Contains(second, "350 receipts.") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+	for n := range 600 {
+		if word := fmt.Sprintf(" tool_%d ", n); strings.Count(first+second, word) != 1 {
+			t.Errorf("%s was shown %d times", word, strings.Count(first+second, word))
+		}
+	}
+	if status, _, stderr := ask("--session", "another", "--cursor", cursor); status != cli.Failed || !strings.Contains(stderr, "--cursor is not one of a reading of receipts with these filters") {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 }
 
 // A list that the server does not give whole is shown, and called incomplete.
 func TestIncomplete(t *testing.T) {
-	server, ask := running(t)
-	server.Store(hermestest.Receipt{ID: "same", SessionID: "s"}, hermestest.Receipt{ID: "same", SessionID: "s"})
-	status, stdout, stderr := ask("--session", "s", "--request", "r")
-	if status != cli.Failed || !strings.Contains(stderr, "list is incomplete") || !strings.Contains(stdout, "1 receipt.") || !strings.Contains(stdout, "receipts: partly recorded") {
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		if strings.HasPrefix(r.URL.Path, "/v1/audit-logs") {
+			_, _ = io.WriteString(rw, `{"audit_logs":null,"limit":100,"offset":0,"total":0}`)
+			return
+		}
+		_, _ = io.WriteString(rw, `{"execution_receipts":[{"id":"r","tenant_id":"t","session_id":"s","user_id":"u","tool_name":"read_file","input":"{}","output":"","status":"success","duration_ms":17,"created_at":"2026-05-24T04:00:00Z"}],"total":2}`)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv(keyVariable, "synthetic-access-key")
+	status, stdout, stderr := call(t.Context(), "--base-url", server.URL, "--key-env", keyVariable, "--longest-wait", "0s", "--session", "s", "--request", "r")
+	if status != cli.Failed || !strings.Contains(stderr, "list is incomplete") || !strings.Contains(stdout, "Not all could be read: 1 shown here") || !strings.Contains(stdout, "receipts: partly recorded") || !strings.Contains(stdout, "audit log: unknown") {
 		t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
 	}
 }
@@ -190,7 +240,7 @@ func TestIncompleteLog(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Setenv(keyVariable, "synthetic-access-key")
-	status, stdout, stderr := call(t.Context(), "--base-url", server.URL, "--key-env", keyVariable, "--request", "r")
+	status, stdout, stderr := call(t.Context(), "--base-url", server.URL, "--key-env", keyVariable, "--longest-wait", "0s", "--request", "r")
 	if status != cli.Failed || !strings.Contains(stderr, "list is incomplete") {
 		t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
 	}
@@ -218,6 +268,8 @@ func TestMistakes(t *testing.T) {
 		"--key-env takes the name":                     {"--base-url", "http://127.0.0.1:1", "--key-env", "synthetic-access-key"},
 		"neither --session nor --request":              real,
 		"--last goes with --request":                   slices.Concat(real, []string{"--session", "s", "--last", "1h"}),
+		"--longest-wait is not a time":                 slices.Concat(real, []string{"--session", "s", "--longest-wait", "-1s"}),
+		"--cursor goes with --session":                 slices.Concat(real, []string{"--request", "r", "--cursor", "c"}),
 		"--last is not a time":                         slices.Concat(real, []string{"--request", "r", "--last", "-1h"}),
 		"--timeout is not a time":                      slices.Concat(real, []string{"--session", "s", "--timeout", "0s"}),
 		"is not set, or empty":                         {"--base-url", "http://127.0.0.1:1", "--key-env", keyVariable + "_NOT", "--session", "s"},

@@ -52,11 +52,17 @@ can do nothing else.
                            X-Request-Id; with --session also the receipts of
                            that session, because a server logs requests without
                            one
+  --cursor TEXT            with --session: go on behind the receipts that an
+                           earlier run has shown, which said this text when it
+                           could not go on
   --last DURATION          search for the request in this last part of the audit
                            log only, such as 24h
   --allow-insecure-http    let --base-url be plain http to another machine: the
                            key can be read on the way
   --timeout DURATION       the time limit of each page (15s)
+  --longest-wait DURATION  wait at most this long at a time for the rate limit
+                           of the server, or for it to answer again (2m); 0s
+                           waits for nothing
   -h, --help               this
 
 Lines are as wide as the terminal, or as COLUMNS says; 80 columns elsewhere.
@@ -71,9 +77,9 @@ func main() {
 
 // options are what the command line says.
 type options struct {
-	baseURL, keyEnv, session, request string
-	allowInsecureHTTP                 bool
-	last, timeout                     time.Duration
+	baseURL, keyEnv, session, cursor, request string
+	allowInsecureHTTP                         bool
+	last, timeout, longestWait                time.Duration
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -82,10 +88,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.baseURL, "base-url", "", "")
 	flags.StringVar(&o.keyEnv, "key-env", "", "")
 	flags.StringVar(&o.session, "session", "", "")
+	flags.StringVar(&o.cursor, "cursor", "", "")
 	flags.StringVar(&o.request, "request", "", "")
 	flags.BoolVar(&o.allowInsecureHTTP, "allow-insecure-http", false, "")
 	flags.DurationVar(&o.last, "last", 0, "")
 	flags.DurationVar(&o.timeout, "timeout", 0, "")
+	flags.DurationVar(&o.longestWait, "longest-wait", hermesx.DefaultLongestWait, "")
 	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
 	if !goOn {
 		return status
@@ -96,7 +104,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return cli.Complain(flags, stderr, mistake)
 	}
 
-	out := &output{Writer: bufio.NewWriter(stdout), columns: screen.ColumnsOf(stdout)}
+	out := &output{Writer: bufio.NewWriter(stdout), columns: screen.ColumnsOf(stdout), progress: stderr}
 	var err error
 	if given["base-url"] {
 		var client *hermesx.Client
@@ -130,6 +138,8 @@ func (o options) mistake(given map[string]bool, rest []string) string {
 		return "--timeout is not a time to wait for, such as 5s"
 	case o.last < 0 || given["last"] && o.last == 0:
 		return "--last is not a time to look back, such as 24h"
+	case o.longestWait < 0:
+		return "--longest-wait is not a time to wait for, such as 2m or 0s"
 	case !given["base-url"]:
 		for name := range given {
 			return "--" + name + " goes with --base-url, which is missing"
@@ -141,6 +151,8 @@ func (o options) mistake(given map[string]bool, rest []string) string {
 		return "--key-env takes the name of an environment variable, and this is none"
 	case o.session == "" && o.request == "":
 		return "there is neither --session nor --request to show"
+	case given["cursor"] && o.session == "":
+		return "--cursor goes with --session, which is missing"
 	case given["last"] && o.request == "":
 		return "--last goes with --request, which is missing"
 	}
@@ -171,13 +183,16 @@ func explained(err error) string {
 		return err.Error()
 	}
 	text := strings.NewReplacer(
-		"Config.BaseURL", "--base-url", "Correlation.RequestID", "--request", "ReceiptQuery.SessionID", "--session",
+		"Config.BaseURL", "--base-url", "Correlation.RequestID", "--request", "ReceiptQuery.SessionID", "--session", "ReceiptQuery.Cursor", "--cursor",
 	).Replace(failure.Feedback.Message)
 	if failure.RetryAfter > 0 {
 		text += fmt.Sprintf(" It asks to wait %v.", failure.RetryAfter)
 	}
 	if failure.RequestID != "" {
 		text += fmt.Sprintf(" (request id %s)", failure.RequestID)
+	}
+	if failure.Cursor != "" {
+		text += " To go on behind what was shown: --cursor " + failure.Cursor
 	}
 	return text
 }
@@ -186,7 +201,7 @@ func explained(err error) string {
 func show(ctx context.Context, client *hermesx.Client, o options, out *output) error {
 	var incomplete error
 	if o.session != "" {
-		if err := out.receipts(ctx, client, o.session); errors.Is(err, hermesx.ErrIncomplete) {
+		if err := out.receipts(ctx, client, hermesx.ReceiptQuery{SessionID: o.session, Cursor: o.cursor}, o.longestWait); errors.Is(err, hermesx.ErrIncomplete) {
 			incomplete = err
 		} else if err != nil {
 			return err
@@ -197,9 +212,10 @@ func show(ctx context.Context, client *hermesx.Client, o options, out *output) e
 		if o.last > 0 {
 			from.From = time.Now().Add(-o.last)
 		}
-		trail, err := client.Correlate(ctx, from)
+		trail, err := client.Correlate(ctx, from, out.patience(o.longestWait)...)
 		if err != nil {
-			return err
+			out.heading(nothingRead)
+			return withoutCursor(err)
 		}
 		out.trail(trail)
 		for _, link := range []hermesx.Link{trail.Request, trail.Execution} {
@@ -209,4 +225,16 @@ func show(ctx context.Context, client *hermesx.Client, o options, out *output) e
 		}
 	}
 	return incomplete
+}
+
+// withoutCursor drops where the audit log could be gone on with: a trail is
+// collected from its beginning.
+func withoutCursor(err error) error {
+	failure, ok := errors.AsType[*feedback.Error](err)
+	if !ok {
+		return err
+	}
+	shown := *failure
+	shown.Cursor = ""
+	return &shown
 }

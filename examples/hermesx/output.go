@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -16,8 +17,13 @@ import (
 // a terminal here.
 type output struct {
 	*bufio.Writer
-	columns int // how wide to write
+	columns  int       // how wide to write
+	progress io.Writer // where to say what a reading waits for
 }
+
+// nothingRead is said in place of what could not be read, where that would look
+// like an answer.
+const nothingRead = "Nothing could be read. That says nothing about what was run."
 
 // The columns of the table; the tool's takes what the width leaves it.
 const (
@@ -34,12 +40,16 @@ func (o *output) heading(text string) {
 }
 
 // receipts shows the receipts of a session as they come.
-func (o *output) receipts(ctx context.Context, client *hermesx.Client, session string) error {
-	o.heading("RECEIPTS OF SESSION " + receipt.Printable(session))
+func (o *output) receipts(ctx context.Context, client *hermesx.Client, query hermesx.ReceiptQuery, longestWait time.Duration) error {
+	o.heading("RECEIPTS OF SESSION " + receipt.Printable(query.SessionID))
 	n := 0
-	for execution, err := range client.AllReceipts(ctx, hermesx.ReceiptQuery{SessionID: session}) {
-		if err != nil {
-			o.counted(n)
+	for execution, err := range client.AllReceipts(ctx, query, o.patience(longestWait)...) {
+		switch {
+		case err != nil && n == 0:
+			o.heading(nothingRead)
+			return err
+		case err != nil:
+			o.heading(fmt.Sprintf("Not all could be read: %d shown here, and there may be more.", n))
 			return err
 		}
 		if n++; n == 1 {
@@ -49,7 +59,7 @@ func (o *output) receipts(ctx context.Context, client *hermesx.Client, session s
 		o.row(
 			execution.CreatedAt.Format(time.RFC3339),
 			receipt.Printable(execution.ToolName),
-			receipt.Printable(string(execution.Status)),
+			execution.Status.String(),
 			execution.Duration.String(),
 		)
 		o.text("in", execution.Input, execution.InputTruncated())
@@ -57,6 +67,24 @@ func (o *output) receipts(ctx context.Context, client *hermesx.Client, session s
 	}
 	o.counted(n)
 	return nil
+}
+
+// patience is how lists are read: what they wait for is said.
+func (o *output) patience(longestWait time.Duration) []hermesx.ListOption {
+	return []hermesx.ListOption{hermesx.WithLongestWait(longestWait), hermesx.WithProgress(o.waiting)}
+}
+
+// waiting says how far a reading has come when it waits for long.
+func (o *output) waiting(p hermesx.Progress) {
+	if p.Wait < time.Second {
+		return
+	}
+	o.Flush() // what was read comes before what is waited for
+	what := "the server to answer again"
+	if p.RateLimited {
+		what = "its rate limit"
+	}
+	fmt.Fprintf(o.progress, "hermesx: %d rows read, waiting %v for %s\n", p.Rows, p.Wait.Round(time.Second), what)
 }
 
 // text shows the beginning of an input or an output, in one line.
@@ -133,7 +161,7 @@ func (o *output) trail(t *hermesx.Trail) {
 		hermesx.LinkNotAsked:       "there is no session to look for",
 	})
 	for _, execution := range t.Receipts {
-		text := fmt.Sprintf("%s  %s", receipt.Printable(execution.ToolName), receipt.Printable(string(execution.Status)))
+		text := fmt.Sprintf("%s  %s", receipt.Printable(execution.ToolName), execution.Status)
 		if execution.IdempotencyID != "" {
 			text += "  key " + receipt.Printable(execution.IdempotencyID)
 		}

@@ -56,7 +56,7 @@ func play(ctx context.Context, out *output) error {
 	}
 	before := server.Runs()
 	out.heading(fmt.Sprintf("An agent has used tools %d times at a mock server on 127.0.0.1. This is what the server kept.", len(executions)))
-	if err := show(ctx, client, options{session: session, request: request}, out); err != nil {
+	if err := show(ctx, client, options{session: session, request: request, longestWait: hermesx.DefaultLongestWait}, out); err != nil {
 		return err
 	}
 	out.heading("READING RAN NOTHING")

@@ -90,11 +90,11 @@ const maxSegment = 2048
 
 // ExecutionReceiptPath is the endpoint of one execution receipt. The id is
 // exactly one segment of it, escaped. For an id that cannot be that, ok is
-// false: none at all, one that is too long, slashes alone, and one with a dot
-// segment between its slashes, because servers and proxies go by those in their
-// escaped form too.
+// false: none at all, one that is too long, one with a NUL, slashes alone, and
+// one with a dot segment between its slashes, because servers and proxies go by
+// those in their escaped form too.
 func ExecutionReceiptPath(id string) (path string, ok bool) {
-	if strings.Trim(id, `/\`) == "" || len(id) > maxSegment || !utf8.ValidString(id) {
+	if strings.Trim(id, `/\`) == "" || len(id) > maxSegment || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
 		return "", false
 	}
 	for part := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {

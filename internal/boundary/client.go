@@ -84,6 +84,9 @@ type Answer struct {
 	RequestID string
 	// RetryAfter is how long the server asked to wait; 0 for nothing.
 	RetryAfter time.Duration
+	// RateLimit is what the server says of its rate limit; the zero value where
+	// it says nothing.
+	RateLimit RateLimit
 }
 
 // Do sends the request and gives the last answer. Without one it gives the

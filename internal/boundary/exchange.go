@@ -126,7 +126,7 @@ func (e *exchange) send(ctx context.Context, through http.RoundTripper, r *http.
 	if e.request.Answering != nil {
 		e.request.Answering(response.StatusCode)
 	}
-	answer := &Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header, time.Now())}
+	answer := &Answer{Status: response.StatusCode, RetryAfter: RetryAfter(response.Header, time.Now()), RateLimit: rateLimit(response.Header)}
 	if id := response.Header.Get(requestIDHeader); e.request.RequestID != "" && identifier.RequestID(id) {
 		answer.RequestID = id
 	}

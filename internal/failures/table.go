@@ -27,7 +27,8 @@ const asTheHubSays feedback.Code = ""
 // table is the table of the contract, section 4: the first row that fits
 // decides. repeated marks what is asked again inside one inspection.
 //
-// The rows "x" are for a HermesX server, whose error bodies carry no code.
+// The rows "x" are for a HermesX server, whose error bodies carry no code: what
+// stands for one there is told by the whole answer.
 var table = []row{
 	{number: "1", event: BadArgument,
 		code: feedback.CodeInvalidRequest, category: feedback.CategoryInvalidRequest, nextAction: feedback.NextNone,
@@ -62,16 +63,22 @@ var table = []row{
 	{number: "x", step: hermesX, statuses: []span{{401, 401}},
 		code: feedback.CodeAgentAuthorizationUnavailable, category: feedback.CategoryAuthorizationUnavailable, nextAction: feedback.NextReauthorize,
 		message: "The HermesX server does not accept the key. It says the same while its database is down, so this does not prove that the key is dead."},
+	{number: "x", step: hermesX, statuses: []span{{403, 403}}, hubCodes: []feedback.Code{feedback.CodeAgentSchemaUnsupported},
+		code: feedback.CodeAgentSchemaUnsupported, category: feedback.CategoryUnsupported, nextAction: feedback.NextCheckCompatibility,
+		message: "There is no HermesX interface below this base URL, or the key may not read there. Check the address first: /v1 and /admin are paths of the server itself and no part of its base URL. Nothing else was tried instead."},
 	{number: "x", step: hermesX, statuses: []span{{403, 403}},
 		code: feedback.CodeAgentAuthorizationUnavailable, category: feedback.CategoryAuthorizationUnavailable, nextAction: feedback.NextReauthorize,
 		message: "The key may not read this. Receipts and audit logs need the role auditor or admin."},
-	{number: "x", step: ExecutionReceipt, statuses: []span{{404, 404}},
+	{number: "x", step: ExecutionReceipt, statuses: []span{{404, 404}}, hubCodes: []feedback.Code{feedback.CodeReceiptNotFound},
 		code: feedback.CodeReceiptNotFound, category: feedback.CategoryInvocationOutcomeUnknown, nextAction: feedback.NextInspectOriginal,
 		message: "The HermesX server has no such receipt for this key, or cannot read its database. That does not prove that no tool ran: have the original looked at."},
 	{number: "x", step: hermesX, statuses: []span{{404, 405}},
 		code: feedback.CodeAgentSchemaUnsupported, category: feedback.CategoryUnsupported, nextAction: feedback.NextCheckCompatibility,
-		message: "This server does not offer the HermesX interface that this SDK reads. Nothing else was tried instead."},
-	{number: "x", step: hermesX, statuses: []span{{408, 408}, {425, 425}, {429, 429}, {500, 599}},
+		message: "There is no HermesX interface that this SDK reads at this address. Check the base URL: it is the address of the server, with the prefix of a proxy where there is one, and without /v1. Nothing else was tried instead."},
+	{number: "x", step: hermesX, statuses: []span{{429, 429}},
+		code: feedback.CodeAgentTransportUnavailable, category: feedback.CategoryTransportUnavailable, nextAction: feedback.NextInspectOriginal, retryable: true, repeated: true,
+		message: "The rate limit of the HermesX server is used up: it takes only so many requests a minute for all keys of a tenant together. It can be asked again after a pause."},
+	{number: "x", step: hermesX, statuses: []span{{408, 408}, {425, 425}, {500, 599}},
 		code: feedback.CodeAgentTransportUnavailable, category: feedback.CategoryTransportUnavailable, nextAction: feedback.NextInspectOriginal, retryable: true, repeated: true,
 		message: "The HermesX server cannot answer now. It can be asked again."},
 	{number: "x", step: hermesX,

@@ -105,7 +105,10 @@ x  list 400                                              invalid_request        
 x  execution 401                                         agent_authorization_unavailable authorization_unavailable  reauthorize         no
 x  list 401 hub_paused                                   agent_authorization_unavailable authorization_unavailable  reauthorize         no
 x  list 403                                              agent_authorization_unavailable authorization_unavailable  reauthorize         no
-x  execution 404                                         receipt_not_found               invocation_outcome_unknown inspect_original    no
+x  execution 404 receipt_not_found                       =                               invocation_outcome_unknown inspect_original    no
+x  execution 404                                         agent_schema_unsupported        unsupported                check_compatibility no
+x  execution 403 agent_schema_unsupported                =                               unsupported                check_compatibility no
+x  list 403 agent_schema_unsupported                     =                               unsupported                check_compatibility no
 x  list 404                                              agent_schema_unsupported        unsupported                check_compatibility no
 x  execution 405                                         agent_schema_unsupported        unsupported                check_compatibility no
 x  execution 408                                         agent_transport_unavailable     transport_unavailable      inspect_original    yes repeated

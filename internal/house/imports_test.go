@@ -22,7 +22,7 @@ var mayImport = map[string]struct {
 	"registry/registrytest":           {own: []string{"feedback", "registry"}},
 	"agentclient":                     {own: []string{"feedback", "receipt", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
 	"agentclient/internal/inspection": {own: []string{"feedback"}, others: []string{"golang.org/x/oauth2"}, http: true},
-	"agentclient/hermesx":             {own: []string{"feedback", "agentclient", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
+	"agentclient/hermesx":             {own: []string{"feedback", "receipt", "agentclient", "agentclient/internal/inspection"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true},
 	"agentclient/hermesx/hermestest":  {http: true},
 	"agentclient/hubtest":             {own: []string{"registry"}, http: true},
 	"agentclient/agentauth":           {own: []string{"feedback", "registry", "agentclient", "host"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/oauth2"}, http: true}, // it renews stored logins as host does

@@ -1,7 +1,6 @@
 package hermestest
 
 import (
-	"cmp"
 	"encoding/json"
 	"math/rand/v2"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -32,14 +32,17 @@ func (h *HermesX) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// routes has the mux outermost, as the server does: a path that is not clean is
-// redirected before anything else is looked at.
+// routes has a mux outermost, as the server does: a path that is not clean is
+// redirected, and one outside of the server's interfaces is not found, before
+// anything else is looked at.
 func (h *HermesX) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle(receiptsPath, h.guard(h.serveReceipts))
 	mux.Handle(receiptsPath+"/", h.guard(h.serveReceipts))
 	mux.Handle(auditPath, h.guard(h.serveAudit))
-	mux.Handle("/", h.guard(func(w http.ResponseWriter, r *http.Request, _ Key) { http.NotFound(w, r) }))
+	elsewhere := h.guard(func(w http.ResponseWriter, r *http.Request, _ Key) { http.NotFound(w, r) })
+	mux.Handle("/v1/", elsewhere)
+	mux.Handle("/admin/", elsewhere)
 	return mux
 }
 
@@ -66,7 +69,8 @@ func (h *HermesX) guard(next func(http.ResponseWriter, *http.Request, Key)) http
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if !h.databaseDown {
+		// What the request goes on with ends with its client.
+		if !h.databaseDown && r.Context().Err() == nil {
 			h.log(AuditEntry{
 				TenantID: key.TenantID, UserID: key.UserID, Action: r.Method + " " + r.URL.Path, Detail: detail(r.URL.RawQuery),
 				RequestID: requestID, StatusCode: recorder.status, SourceIP: r.RemoteAddr, UserAgent: r.UserAgent(),
@@ -95,13 +99,25 @@ func keptRequestID(id string) string {
 	return randomHex(16)
 }
 
+// secretParameters are those of a query whose values are not logged.
+var secretParameters = []string{"token", "key", "secret", "password", "api_key", "apikey", "access_token", "auth"}
+
 func detail(query string) string {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return "[redacted:parse_error]"
 	}
+	for name := range values {
+		if slices.Contains(secretParameters, strings.ToLower(name)) {
+			values.Set(name, "[REDACTED]")
+		}
+	}
 	return values.Encode()
 }
+
+// storable reports whether the database takes a text: it has no NUL and no
+// broken characters in any.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
 // authenticate looks for the key in the database, or in the configuration.
 func (h *HermesX) authenticate(r *http.Request) (Key, bool) {
@@ -118,7 +134,7 @@ func roleFor(r *http.Request) string {
 		return RoleAuditor
 	case strings.HasPrefix(r.URL.Path, auditPath) && r.Method == http.MethodGet:
 		return RoleAuditor
-	case strings.HasPrefix(r.URL.Path, auditPath):
+	case strings.HasPrefix(r.URL.Path, auditPath), strings.HasPrefix(r.URL.Path, "/admin/"):
 		return RoleAdmin
 	}
 	return RoleUser
@@ -130,7 +146,7 @@ func (h *HermesX) admit(header http.Header, tenantID string) bool {
 	defer h.mu.Unlock()
 	limit, ok := h.limits[tenantID]
 	if !ok {
-		limit = defaultRateLimit
+		limit = DefaultRateLimit
 	}
 	now := h.now()
 	w, ok := h.windows[tenantID]
@@ -171,7 +187,7 @@ func (h *HermesX) receipt(id string, key Key) (Receipt, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, receipt := range h.receipts {
-		if !h.databaseDown && receipt.TenantID == key.TenantID && receipt.ID == id {
+		if !h.databaseDown && !h.rowsHidden && receipt.TenantID == key.TenantID && receipt.ID == id {
 			return h.located(receipt), true
 		}
 	}
@@ -180,7 +196,6 @@ func (h *HermesX) receipt(id string, key Key) (Receipt, bool) {
 
 func (h *HermesX) listReceipts(w http.ResponseWriter, r *http.Request, key Key) {
 	query := r.URL.Query()
-	fits := func(filter, value string) bool { return query.Get(filter) == "" || query.Get(filter) == value }
 	limit, offset := 50, 0
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 {
 		limit = n
@@ -188,16 +203,23 @@ func (h *HermesX) listReceipts(w http.ResponseWriter, r *http.Request, key Key) 
 	if n, err := strconv.Atoi(query.Get("offset")); err == nil && n >= 0 {
 		offset = n
 	}
-	all, ok := stored(h, func() []Receipt { return h.receipts }, func(receipt *Receipt) bool {
-		*receipt = h.located(*receipt)
-		return receipt.TenantID == key.TenantID && fits("session_id", receipt.SessionID) && fits("tool_name", receipt.ToolName) && fits("status", receipt.Status)
-	})
-	if !ok {
+	filters := [3]string{query.Get("session_id"), query.Get("tool_name"), query.Get("status")}
+	page, total, ok := selectPage(h, r, func() []Receipt { return h.receipts }, func(receipt *Receipt) bool {
+		for i, value := range [3]string{receipt.SessionID, receipt.ToolName, receipt.Status} {
+			if filters[i] != "" && filters[i] != value {
+				return false
+			}
+		}
+		return receipt.TenantID == key.TenantID
+	}, func(receipt *Receipt) time.Time { return receipt.CreatedAt }, limit, offset)
+	if !ok || slices.ContainsFunc(filters[:], func(filter string) bool { return !storable(filter) }) {
 		http.Error(w, "list failed", http.StatusInternalServerError)
 		return
 	}
-	newestFirst(all, func(r Receipt) time.Time { return r.CreatedAt })
-	write(w, map[string]any{"execution_receipts": cutPage(all, limit, offset), "total": len(all)})
+	for i := range page {
+		page[i] = h.located(page[i])
+	}
+	write(w, map[string]any{"execution_receipts": page, "total": total})
 }
 
 func (h *HermesX) serveAudit(w http.ResponseWriter, r *http.Request, key Key) {
@@ -222,31 +244,57 @@ func (h *HermesX) serveAudit(w http.ResponseWriter, r *http.Request, key Key) {
 			bounds[i] = bounds[i].Round(time.Microsecond) // as the database does
 		}
 	}
-	from, to := bounds[0], bounds[1]
-	all, ok := stored(h, func() []AuditEntry { return h.entries }, func(entry *AuditEntry) bool {
-		entry.CreatedAt = entry.CreatedAt.In(h.location)
+	action, from, to := query.Get("action"), bounds[0], bounds[1]
+	page, total, ok := selectPage(h, r, func() []AuditEntry { return h.entries }, func(entry *AuditEntry) bool {
 		return entry.TenantID == key.TenantID &&
-			(query.Get("action") == "" || entry.Action == query.Get("action")) &&
+			(action == "" || entry.Action == action) &&
 			(from.IsZero() || !entry.CreatedAt.Before(from)) &&
 			(to.IsZero() || entry.CreatedAt.Before(to))
-	})
-	newestFirst(all, func(e AuditEntry) time.Time { return e.CreatedAt })
-	page := cutPage(all, limit, offset)
-	if !ok || offset < 0 || slices.ContainsFunc(page, func(e AuditEntry) bool { return e.Damaged }) {
+	}, func(entry *AuditEntry) time.Time { return entry.CreatedAt }, limit, offset)
+	if !ok || offset < 0 || !storable(action) || slices.ContainsFunc(page, func(e AuditEntry) bool { return e.Damaged }) {
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	write(w, map[string]any{"audit_logs": page, "limit": limit, "offset": offset, "total": len(all)})
+	for i := range page {
+		page[i].CreatedAt = page[i].CreatedAt.In(h.location)
+	}
+	write(w, map[string]any{"audit_logs": page, "limit": limit, "offset": offset, "total": total})
 }
 
-// stored gives the rows that fit; not ok says that the database is down. Fits
-// may change its row, which is a copy.
-func stored[T any](h *HermesX, table func() []T, fits func(*T) bool) (rows []T, ok bool) {
+// selectPage counts the rows that fit and then selects a page of them, in two
+// statements between which others may write. The page is nil, which is null in
+// JSON, where it has no rows; not ok says that the database is down.
+func selectPage[T any](h *HermesX, r *http.Request, table func() []T, fits func(*T) bool, at func(*T) time.Time, limit, offset int) (page []T, total int, ok bool) {
+	counted, ok := matching(h, table, fits)
+	h.mu.Lock()
+	between := h.between
+	h.mu.Unlock()
+	if between != nil {
+		between(r)
+	}
+	rows, stillOK := matching(h, table, fits)
+	newestFirst(rows, at)
+	if offset >= 0 && offset < len(rows) {
+		rows = rows[offset:]
+		for _, row := range rows[:min(limit, len(rows))] {
+			page = append(page, *row)
+		}
+	}
+	return page, len(counted), ok && stillOK
+}
+
+// matching gives the rows that fit, the last stored first; not ok says that the
+// database is down. A row that is stored does not change.
+func matching[T any](h *HermesX, table func() []T, fits func(*T) bool) (rows []*T, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, row := range table() {
-		if fits(&row) {
-			rows = append(rows, row)
+	if h.rowsHidden {
+		return nil, !h.databaseDown
+	}
+	all := table()
+	for i := len(all) - 1; i >= 0; i-- {
+		if fits(&all[i]) {
+			rows = append(rows, &all[i])
 		}
 	}
 	return rows, !h.databaseDown
@@ -260,19 +308,17 @@ func (h *HermesX) located(r Receipt) Receipt {
 
 // newestFirst sorts by time alone: what is of the same time is in another order
 // with each request.
-func newestFirst[T any](rows []T, at func(T) time.Time) {
-	rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	slices.SortStableFunc(rows, func(a, b T) int { return cmp.Compare(at(b).UnixNano(), at(a).UnixNano()) })
-}
-
-// cutPage gives the rows of a page; nil, which is null in JSON, where there are
-// none.
-func cutPage[T any](rows []T, limit, offset int) []T {
-	if offset < 0 || offset >= len(rows) {
-		return nil
+func newestFirst[T any](rows []*T, at func(*T) time.Time) {
+	slices.SortStableFunc(rows, func(a, b *T) int { return at(b).Compare(at(a)) })
+	for from := 0; from < len(rows); {
+		to := from + 1
+		for to < len(rows) && at(rows[to]).Equal(at(rows[from])) {
+			to++
+		}
+		same := rows[from:to]
+		rand.Shuffle(len(same), func(i, j int) { same[i], same[j] = same[j], same[i] })
+		from = to
 	}
-	rows = rows[offset:]
-	return rows[:min(limit, len(rows))]
 }
 
 func write(w http.ResponseWriter, v any) {

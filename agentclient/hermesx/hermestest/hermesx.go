@@ -26,8 +26,10 @@ const (
 // TextLimit is how many bytes of an input and of an output are kept.
 const TextLimit = 4096
 
-// defaultRateLimit is how many requests a tenant may make in a minute.
-const defaultRateLimit = 100_000
+// DefaultRateLimit is how many requests a tenant may make in a minute, all its
+// keys together, where [HermesX.SetRateLimit] sets no other number. A test that
+// makes more has to raise it.
+const DefaultRateLimit = 60
 
 // A HermesX is a server in memory. It is an [http.Handler]; [HermesX.Start],
 // [HermesX.StartTLS] and [HermesX.Transport] put it behind a connection.
@@ -42,12 +44,14 @@ type HermesX struct {
 
 	mu           sync.Mutex
 	before       func(*http.Request)
+	between      func(*http.Request)
 	keys         map[string]Key
 	receipts     []Receipt    // in the order in which they were stored
 	entries      []AuditEntry // likewise
 	lastEntry    int64        // the greatest id of an entry
 	last         time.Time    // the last time that was written
 	databaseDown bool
+	rowsHidden   bool
 	limits       map[string]int // by tenant
 	windows      map[string]window
 	requests     []string
@@ -100,7 +104,7 @@ func New(opts ...Option) *HermesX {
 // HermesX.
 type Server struct {
 	*HermesX
-	// URL of the server, without a slash at the end.
+	// URL is where the server listens, without a slash at the end.
 	URL    string
 	client *http.Client
 }
@@ -152,12 +156,13 @@ type Key struct {
 	Secret string
 	// TenantID is whose data it opens; "" for [DefaultTenant].
 	TenantID string
-	// UserID is who calls with it; "" has one made up.
+	// UserID is the id of the key itself, which audit entries have as their user;
+	// "" has one made up.
 	UserID string
-	// Roles are what it may do.
+	// Roles are what it may do; none may do nothing.
 	Roles []string
 	// Static keys stand in the server's configuration: they are good while the
-	// database is down.
+	// database is down. The zero value is a key of the database.
 	Static bool
 }
 
@@ -195,8 +200,18 @@ func (h *HermesX) SetDatabaseDown(down bool) {
 	h.databaseDown = down
 }
 
+// SetRowsHidden makes the server's database role one that may not pass row
+// security, or ends that. Keys are good, as they are where they do not come from
+// the database; lists are empty with a total of 0, and every receipt is not
+// found. Requests are logged all the same.
+func (h *HermesX) SetRowsHidden(hidden bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rowsHidden = hidden
+}
+
 // SetRateLimit sets how many requests a tenant may make in a minute, which
-// begins with the first of them.
+// begins with the first of them. "" is [DefaultTenant]; 0 admits none.
 func (h *HermesX) SetRateLimit(tenantID string, perMinute int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,6 +224,15 @@ func (h *HermesX) Before(f func(*http.Request)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.before = f
+}
+
+// BetweenStatements has f called when a list has counted its rows and has not
+// yet selected them, which the server does in two statements. It may use the
+// HermesX. Nil has nothing called.
+func (h *HermesX) BetweenStatements(f func(*http.Request)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.between = f
 }
 
 // Requests returns the requests so far, each as method and request target:
@@ -252,9 +276,13 @@ func randomUUID() string {
 }
 
 // canonical gives a UUID in the spelling that the database has it in, and any
-// other id as it is.
+// other id as it is. The database also reads one in braces.
 func canonical(id string) string {
-	digits := strings.ToLower(strings.ReplaceAll(id, "-", ""))
+	bare := id
+	if inner, ok := strings.CutPrefix(id, "{"); ok && strings.HasSuffix(inner, "}") {
+		bare = strings.TrimSuffix(inner, "}")
+	}
+	digits := strings.ToLower(strings.ReplaceAll(bare, "-", ""))
 	if len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
 		return id
 	}

@@ -28,8 +28,9 @@ type Server struct {
 	Source func() oauth2.TokenSource
 	// Settings are those of the client that asks.
 	Settings boundary.Settings
-	// Code reads the code in an error body; nil where bodies carry none.
-	Code func(body []byte) feedback.Code
+	// Code tells the code that an answer other than 200 stands for; "" for none.
+	// Nil for a server whose status says everything.
+	Code func(*boundary.Answer) feedback.Code
 
 	// calls are those of a source that may ignore its context: by the access
 	// token that was refused, or "" to ask for one.
@@ -115,6 +116,9 @@ type Question struct {
 	Path, Query string
 	// Limit is how many bytes the body of a 200 may have.
 	Limit int64
+	// Once says that the question is not repeated, whatever the settings are: who
+	// asks does that.
+	Once bool
 }
 
 // Ask gives an answer of status 200, after one forced refresh where that
@@ -136,7 +140,7 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 		},
 		Decisive: func(status int) bool { return failures.Failure{Step: q.Step, Status: status}.CodeDecides() },
 		Again: func(answer *boundary.Answer) bool {
-			return (answer == nil || answer.Status != http.StatusOK) && i.answered(q.Step, answer).Repeated()
+			return !q.Once && (answer == nil || answer.Status != http.StatusOK) && i.answered(q.Step, answer).Repeated()
 		},
 		Retries: &i.retries,
 		Sending: func() {
@@ -184,7 +188,7 @@ func (i *Inspection) answered(step failures.Step, answer *boundary.Answer) failu
 	}
 	failure := failures.Failure{Step: step, Status: answer.Status, RetryAfter: answer.RetryAfter}
 	if i.server.Code != nil {
-		failure.HubCode = i.server.Code(answer.Body)
+		failure.HubCode = i.server.Code(answer)
 	}
 	return failure
 }
