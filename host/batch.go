@@ -51,18 +51,32 @@ type Observation struct {
 }
 
 // BatchOption changes how [Transport.InspectInvocations] asks.
-type BatchOption func(*batch) error
+type BatchOption interface{ applyToBatch(*batch) error }
+
+// Concurrency is how many inspections run at once: an option of a batch, and of
+// a watch of many. [WithConcurrency] makes it.
+type Concurrency struct{ n int }
 
 // WithConcurrency sets how many inspections run at once, 1 to 1,024. The
-// default is 8. Anything else is an invalid request.
-func WithConcurrency(n int) BatchOption {
-	return func(b *batch) error {
-		if n < 1 || n > maxConcurrency {
-			return invalid("WithConcurrency: the number must be 1 to 1024.")
-		}
-		b.concurrency = n
-		return nil
+// default is 8. Anything else is an invalid request. A watch of one original has
+// no use for it.
+func WithConcurrency(n int) Concurrency { return Concurrency{n} }
+
+func (c Concurrency) applyToBatch(b *batch) error {
+	b.concurrency = c.n
+	return c.check()
+}
+
+func (c Concurrency) applyToWatch(w *watch) error {
+	w.concurrency = c.n
+	return c.check()
+}
+
+func (c Concurrency) check() error {
+	if c.n < 1 || c.n > maxConcurrency {
+		return invalid("WithConcurrency: the number must be 1 to 1024.")
 	}
+	return nil
 }
 
 // InspectInvocations inspects many originals, of any number of bindings, and
@@ -200,7 +214,7 @@ func (b *batch) configure(ctx context.Context, opts []BatchOption) error {
 		if option == nil {
 			return invalid("An option is nil.")
 		}
-		if err := option(b); err != nil {
+		if err := option.applyToBatch(b); err != nil {
 			return err
 		}
 	}

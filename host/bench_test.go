@@ -200,7 +200,7 @@ func BenchmarkBatch(b *testing.B) {
 	ctx := context.Background()
 	store := registry.NewMemory()
 	var originals []host.Original
-	var conns atomic.Int64
+	var conns, receipts atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		time.Sleep(latency)
 		rw.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -209,6 +209,7 @@ func BenchmarkBatch(b *testing.B) {
 			_, _ = io.WriteString(rw, `{"schema_version":"bailing.agent-invocation-inspection-capabilities.v1","receipt_schema":"bailing.agent-invocation-receipt.v1","read_only":true}`)
 			return
 		}
+		receipts.Add(1)
 		_, _ = io.WriteString(rw, `{"schema_version":"bailing.agent-invocation-receipt.v1","read_only":true,"business_operation_performed":false,"invocation_id":"`+id+
 			`","agent_run_id":"33333333-3333-4333-8333-333333333333","route":"`+"workspace-"+id[:1]+`","tool":"goods_update","observed_at":"2026-09-15T12:00:00.000Z",`+
 			`"result":null,"result_source":"none","dispatch_state":"unknown","approval":{"status":"none"},"journal_state":"absent"}`)
@@ -286,10 +287,33 @@ func BenchmarkBatch(b *testing.B) {
 			b.Errorf("%d answers", answered)
 		}
 	}
+	// A watch of all, none of which ever settles, for some rounds without a pause
+	// in between: beside as many batches.
+	const rounds = 4
+	watch := func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		receipts.Store(0)
+		go func() {
+			for ctx.Err() == nil && receipts.Load() < int64(rounds*len(originals)) {
+				time.Sleep(latency)
+			}
+			cancel()
+		}()
+		for range inspector.WatchInvocations(ctx, originals, host.WithConcurrency(atATime), host.WithInterval(1, 1)) {
+		}
+	}
+	batches := func() {
+		for range rounds {
+			batch()
+		}
+	}
 	for b.Loop() {
 		result := paired.Compare(11, 1, batch, bare)
 		b.ReportMetric(1/result.Ratio, "throughput")
 		b.ReportMetric(float64(len(originals))/result.Subject.Seconds(), "inspections/s")
+		result = paired.Compare(11, 1, watch, batches)
+		b.ReportMetric(1/result.Ratio, "watch-throughput")
 	}
 	peak := func(f func()) uint64 {
 		runtime.GC()

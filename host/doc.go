@@ -21,8 +21,10 @@
 //	}
 //	fmt.Println(observed.Progress().Sentence())
 //
-// [Transport.InspectInvocations] asks about many at once, and
-// [Transport.WatchInvocation] about one until it is settled.
+// [Transport.InspectInvocations] asks about many at once,
+// [Transport.WatchInvocation] about one until it is settled, and
+// [Transport.WatchInvocations] about many until all are. [Explain] says for a
+// model or a screen what came of it. Package journal keeps the operations.
 //
 // The asking never runs, approves, resumes or repeats anything. It happens
 // under the original authorization or not at all: the connection and its

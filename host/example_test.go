@@ -308,3 +308,46 @@ func ExampleExplain() {
 	// Say that a person has to decide on approval 1, and look at the original later.
 	// agent_authorization_unavailable have_access_restored
 }
+
+func ExampleTransport_WatchInvocations() {
+	// A Hub in memory stands for the real one.
+	ctx := context.Background()
+	hub := hubtest.New()
+	defer hub.Close()
+	server := hub.Start()
+	session := hub.Login(hubtest.Grant{})
+	store, key := loggedIn(ctx, server.URL, session)
+	transport, err := host.New(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	var originals []host.Original
+	for range 3 {
+		invocationID, err := hub.Submit(session.ID, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: hubtest.GovernedTool})
+		if err != nil {
+			log.Fatal(err)
+		}
+		original, err := transport.Capture(ctx, key, invocationID)
+		if err != nil {
+			log.Fatal(err)
+		}
+		originals = append(originals, original)
+	}
+
+	settled := 0
+	for o := range transport.WatchInvocations(ctx, originals, host.WithInterval(time.Millisecond, time.Second)) {
+		report := o.Report() // of a receipt, or of why there is none
+		if report.Settled {
+			settled++
+			continue
+		}
+		// A person approves it, and the host's own code has it continued.
+		if err := errors.Join(hub.Approve(o.Original.InvocationID), hub.Resume(o.Original.InvocationID)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(settled, "settled,", hub.BusinessOperations(), "business operations")
+	// Output:
+	// 3 settled, 3 business operations
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
@@ -12,14 +13,35 @@ import (
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
-// watch is how one original is watched.
+// watch is how originals are watched.
 type watch struct {
 	first, longest time.Duration
 	patience       time.Duration
+	concurrency    int // of many
+	// open gives anew what is to be watched; nil where that was given once.
+	open func(context.Context) iter.Seq2[Original, error]
 }
 
-// WatchOption changes how [Transport.WatchInvocation] asks.
-type WatchOption func(*watch) error
+// WatchOption changes how [Transport.WatchInvocation] and
+// [Transport.WatchInvocations] ask.
+type WatchOption interface{ applyToWatch(*watch) error }
+
+type watchOption func(*watch) error
+
+func (o watchOption) applyToWatch(w *watch) error { return o(w) }
+
+func newWatch(opts []WatchOption) (watch, error) {
+	w := watch{first: time.Second, longest: 30 * time.Second, patience: 5 * time.Minute, concurrency: defaultConcurrency}
+	for _, option := range opts {
+		if option == nil {
+			return w, invalid("An option is nil.")
+		}
+		if err := option.applyToWatch(&w); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
 
 // WithInterval sets how long to wait between two looks: first after something
 // new, then doubled with each look that finds nothing new, up to longest, with
@@ -27,13 +49,13 @@ type WatchOption func(*watch) error
 // that is not positive, or a longest one shorter than the first, is an invalid
 // request.
 func WithInterval(first, longest time.Duration) WatchOption {
-	return func(w *watch) error {
+	return watchOption(func(w *watch) error {
 		if first <= 0 || longest < first {
 			return invalid("WithInterval: the intervals must be positive, and the longest no shorter than the first.")
 		}
 		w.first, w.longest = first, longest
 		return nil
-	}
+	})
 }
 
 // WithPatience sets for how long transport failures in a row are waited out,
@@ -41,13 +63,13 @@ func WithInterval(first, longest time.Duration) WatchOption {
 // The default is 5 minutes. Zero means that the first failure ends the watch. A
 // negative time is an invalid request.
 func WithPatience(limit time.Duration) WatchOption {
-	return func(w *watch) error {
+	return watchOption(func(w *watch) error {
 		if limit < 0 {
 			return invalid("WithPatience: the time must not be negative.")
 		}
 		w.patience = limit
 		return nil
-	}
+	})
 }
 
 // WatchInvocation looks at one original again and again, and yields the first
@@ -73,73 +95,115 @@ func WithPatience(limit time.Duration) WatchOption {
 // again.
 func (t *Transport) WatchInvocation(ctx context.Context, original Original, opts ...WatchOption) iter.Seq2[*receipt.Receipt, error] {
 	return func(yield func(*receipt.Receipt, error) bool) {
-		w := watch{first: time.Second, longest: 30 * time.Second, patience: 5 * time.Minute}
-		for _, option := range opts {
-			err := error(invalid("An option is nil."))
-			if option != nil {
-				err = option(&w)
-			}
-			if err != nil {
-				yield(nil, err)
+		w, err := newWatch(opts)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		e := watched{original: original, interval: w.first}
+		for {
+			observed, err := t.InspectInvocation(ctx, original)
+			v := w.judge(ctx, &e, observed, err, boundary.Jitter)
+			switch {
+			case v.news && !yield(observed, nil):
+				return
+			case v.err != nil:
+				yield(nil, v.err)
+				return
+			case v.over:
+				return
+			case !sleep(ctx, v.pause):
+				yield(nil, e.endedWith(ctx))
 				return
 			}
 		}
-		w.run(ctx, t, original, yield)
 	}
 }
 
-func (w *watch) run(ctx context.Context, t *Transport, original Original, yield func(*receipt.Receipt, error) bool) {
-	var seen chronology
-	var failing time.Time // since when; zero while all is well
-	for interval := w.first; ; interval += min(interval, w.longest-interval) {
-		observed, err := t.InspectInvocation(ctx, original)
-		now := time.Now()
-		retryAfter := time.Duration(0)
+// watched is what a watch knows of one original.
+type watched struct {
+	original Original
+	seen     chronology
+	failing  time.Time     // since when; zero while all is well
+	interval time.Duration // until the next look, before its jitter
+	due      time.Time     // the next look, where many are watched
+	slack    time.Duration // by how much it may be earlier
+	told     feedback.Code // of the failure that was told last
+	over     bool
+}
+
+// verdict is what a look means for the watch of an original.
+type verdict struct {
+	news  bool          // the receipt is to be told
+	err   error         // is to be told
+	over  bool          // there is no other look
+	pause time.Duration // until the next one
+	exact bool          // which must not be earlier
+}
+
+// judge decides what a look means.
+func (w *watch) judge(ctx context.Context, e *watched, observed *receipt.Receipt, err error, jitter func(time.Duration) time.Duration) verdict {
+	now := time.Now()
+	var v verdict
+	var retryAfter time.Duration
+	switch {
+	case err == nil:
+		e.failing, e.told = time.Time{}, ""
+		last := e.seen.latest
+		if !e.seen.accept(observed) {
+			break // not news, whatever it says
+		}
+		if last == nil || !same(last, observed) {
+			e.interval = w.first
+			v.news = true
+		}
+		if v.over = observed.Settled(); v.over {
+			return v
+		}
+	case ctx != nil && ctx.Err() != nil:
+		return verdict{err: ended(err, e.seen.latest), over: true}
+	default:
+		isTransport := feedback.CategoryOf(err) == feedback.CategoryTransportUnavailable
+		failure, _ := errors.AsType[*feedback.Error](err)
+		retryAfter = failure.RetryAfter
+		if e.failing.IsZero() {
+			e.failing = now
+		}
 		switch {
-		case err == nil:
-			failing = time.Time{}
-			last := seen.latest
-			if !seen.accept(observed) {
-				break // not news, whatever it says
+		case w.open != nil: // only what is no longer open ends it
+			if code := feedback.CodeOf(err); code != e.told {
+				e.told, v.err = code, err
 			}
-			if last == nil || !same(last, observed) {
-				interval = w.first
-				if !yield(observed, nil) {
-					return
-				}
+			if !isTransport {
+				retryAfter = max(retryAfter, w.seldom())
 			}
-			if observed.Settled() {
-				return
-			}
-		case feedback.CategoryOf(err) != feedback.CategoryTransportUnavailable || ctx.Err() != nil:
-			yield(nil, ended(err, seen.latest))
-			return
-		default:
-			if failing.IsZero() {
-				failing = now
-			}
-			failure, _ := errors.AsType[*feedback.Error](err)
-			retryAfter = failure.RetryAfter
-			if now.Add(retryAfter).Sub(failing) >= w.patience {
-				yield(nil, err)
-				return
-			}
-		}
-		pause := min(max(boundary.Jitter(interval), w.first), w.longest)
-		if !failing.IsZero() {
-			pause = max(retryAfter, min(pause, w.patience-now.Sub(failing))) // with a last look when patience ends
-		}
-		if deadline, ok := ctx.Deadline(); ok && !failing.IsZero() && !now.Add(pause).Before(deadline) {
-			yield(nil, err) // there will be no other look
-			return
-		}
-		if !sleep(ctx, pause) {
-			failure := failures.Ended(ctx)
-			failure.InvocationID = original.InvocationID
-			yield(nil, ended(failures.New(failure), seen.latest))
-			return
+		case !isTransport, now.Add(retryAfter).Sub(e.failing) >= w.patience:
+			return verdict{err: ended(err, e.seen.latest), over: true}
 		}
 	}
+	v.pause = min(max(jitter(e.interval), w.first), w.longest)
+	e.interval += min(e.interval, w.longest-e.interval)
+	if !e.failing.IsZero() {
+		if w.open == nil { // with a last look when patience ends
+			v.pause = min(v.pause, w.patience-now.Sub(e.failing))
+		}
+		v.pause, v.exact = max(retryAfter, v.pause), true
+		if deadline, ok := ctx.Deadline(); ok && w.open == nil && !now.Add(v.pause).Before(deadline) {
+			return verdict{err: err, over: true} // there will be no other look
+		}
+	}
+	return v
+}
+
+// seldom is how long to wait after a failure that is no transport failure, where
+// the watch goes on all the same.
+func (w *watch) seldom() time.Duration { return 10 * min(w.longest, math.MaxInt64/10) }
+
+// endedWith is the error of a watch whose context has ended between two looks.
+func (e *watched) endedWith(ctx context.Context) error {
+	failure := failures.EndedDuring(ctx, "the next look")
+	failure.InvocationID = e.original.InvocationID
+	return ended(failures.New(failure), e.seen.latest)
 }
 
 // ended gives an error that ends a watch. One of the context takes nothing from

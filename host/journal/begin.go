@@ -3,9 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
-	"iter"
 
-	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
 )
 
@@ -33,11 +31,8 @@ type Call struct {
 // nothing. Beside any other error there is no entry, and nothing may be sent. An
 // error of the capture is a [*feedback.Error].
 func Begin(ctx context.Context, journal Journal, transport *host.Transport, call Call) (Entry, error) {
-	switch {
-	case journal == nil:
-		return Entry{}, invalid("the journal is missing")
-	case transport == nil:
-		return Entry{}, invalid("the transport is missing")
+	if err := given(journal, transport); err != nil {
+		return Entry{}, err
 	}
 	// First of all, because a connection that cannot be captured any more does
 	// not make a call new.
@@ -63,67 +58,13 @@ func Begin(ctx context.Context, journal Journal, transport *host.Transport, call
 	return known, err
 }
 
-// Reopen asks about every operation that is open, all in one batch, records
-// each report and yields the entry with it, as the answers come: what a host does
-// when it starts. It sends nothing, whatever it learns.
-//
-// The report of an entry that is yielded is that of this asking, also where
-// there was no answer; the journal keeps the last evidence. An entry whose report
-// could not be recorded is yielded with the error beside it, and the others go
-// on. An operation that somebody else closed meanwhile is yielded as it is then.
-// When the journal cannot be read, that error is the last thing that is yielded,
-// without an entry.
-//
-// When ctx ends, the operations that have no answer yet are yielded as cancelled
-// or timed out, and that is not recorded. A loop that is left early leaves the
-// rest open. The options are those of the batch.
-func Reopen(ctx context.Context, journal Journal, transport *host.Transport, opts ...host.BatchOption) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		switch {
-		case journal == nil:
-			yield(Entry{}, invalid("the journal is missing"))
-			return
-		case transport == nil:
-			yield(Entry{}, invalid("the transport is missing"))
-			return
-		}
-		open := map[string]Entry{} // by invocation
-		var originals []host.Original
-		for entry, err := range journal.Open(ctx) {
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			open[entry.Original.InvocationID] = entry
-			originals = append(originals, entry.Original)
-		}
-		for observation := range transport.InspectInvocations(ctx, originals, opts...) {
-			if !yield(learn(ctx, journal, open[observation.Original.InvocationID], observation.Report())) {
-				return
-			}
-		}
-	}
-}
-
-// learn records a report and gives the entry with it.
-func learn(ctx context.Context, journal Journal, known Entry, report host.Report) (Entry, error) {
-	if report.Code == feedback.CodeAgentRequestCancelled || ctx.Err() != nil && !report.Answered {
-		known.Report = report
-		return known, nil
-	}
-	// What is known is kept, whatever became of ctx since.
-	entry, err := journal.Record(context.WithoutCancel(ctx), known.Original.InvocationID, report)
+// given checks the arguments of those that ask.
+func given(journal Journal, transport *host.Transport) error {
 	switch {
-	case errors.Is(err, ErrClosed):
-		entry, err = journal.FindInvocation(context.WithoutCancel(ctx), known.Original.InvocationID)
-		if err != nil {
-			entry = known
-		}
-		return entry, err
-	case err != nil:
-		known.Report = report
-		return known, err
+	case journal == nil:
+		return invalid("the journal is missing")
+	case transport == nil:
+		return invalid("the transport is missing")
 	}
-	entry.Report = report
-	return entry, nil
+	return nil
 }

@@ -18,7 +18,7 @@
 //	}
 //	// … send it, once, under entry.Original …
 //
-//	// When the host starts, and now and then.
+//	// When the host starts; Keep does it again and again, in the background.
 //	for entry, err := range journal.Reopen(ctx, operations, transport) {
 //		if err != nil {
 //			return err

@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/host"
@@ -108,4 +109,45 @@ func ExampleReopen() {
 	}
 	// Output:
 	// set the price of the blue mug: The operation was executed. (settled)
+}
+
+func ExampleKeep() {
+	ctx := context.Background()
+	hub, session, transport, connectionKey := exampleHub(ctx)
+	defer hub.Close()
+	defer transport.CloseIdleConnections()
+	folder, err := os.MkdirTemp("", "journal-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	operations, err := journal.OpenFile(filepath.Join(folder, "operations.jsonl"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer operations.Close()
+	entry, err := journal.Begin(ctx, operations, transport, journal.Call{CallID: "call_1", ConnectionKey: connectionKey, Tool: hubtest.GovernedTool, About: "publish the catalogue"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	id := entry.Original.InvocationID
+	if _, err := hub.Submit(session.ID, hubtest.Submission{InvocationID: id, Route: entry.Original.Workspace, Tool: entry.Original.Tool}); err != nil {
+		log.Fatal(err)
+	}
+
+	// In the background, for as long as the host runs.
+	for entry, err := range journal.Keep(ctx, operations, transport, host.WithInterval(time.Millisecond, time.Second)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(entry.About+":", entry.Report.Progress, entry.State)
+		if entry.IsOpen() { // a person approves it, and it is continued
+			if err := errors.Join(hub.Approve(id), hub.Resume(id)); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	// Output:
+	// publish the catalogue: awaiting_approval prepared
+	// publish the catalogue: executed settled
 }

@@ -1,0 +1,202 @@
+package host
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/bailinghub/bailinghub-go/internal/failures"
+)
+
+// WithOpen has [Transport.WatchInvocations] ask anew what is to be watched, as
+// often as the longest interval says: a new original is watched from then on,
+// and one that is no longer there is not. The sequence ends when open gives
+// nothing, or an error, which is told in an observation without an original.
+//
+// Only that ends the watch of an original, or its being settled: a failure is
+// told once, and what failed is asked about again, after ten times the longest
+// interval where it was no transport failure. WithPatience has no part in it,
+// and the end of the context is not told.
+func WithOpen(open func(context.Context) iter.Seq2[Original, error]) WatchOption {
+	return watchOption(func(w *watch) error {
+		if open == nil {
+			return invalid("WithOpen: the function is nil.")
+		}
+		w.open = open
+		return nil
+	})
+}
+
+// WatchInvocations watches many originals at once, each as
+// [Transport.WatchInvocation] does, with the costs of a batch: it yields what is
+// new of any of them, and of each one last observation, which is settled or an
+// error. Then that original is not asked about any more. The sequence ends when
+// that holds for all.
+//
+// Each original has its own intervals, and what is due at about the same time is
+// asked in one round, which is a batch of [Transport.InspectInvocations]: one
+// negotiation for each binding, so many at once as [WithConcurrency] says, and a
+// Hub that answers 429 or 503 makes all of the round wait.
+//
+// When the loop over the sequence ends early, all work is stopped before it is
+// left, as in a batch. When ctx ends, every original that is still watched is
+// yielded with an error that says so. The sequence can be ranged over again,
+// which begins anew.
+func (t *Transport) WatchInvocations(ctx context.Context, originals []Original, opts ...WatchOption) iter.Seq[Observation] {
+	return func(yield func(Observation) bool) {
+		w, err := newWatch(opts)
+		if err == nil && ctx == nil {
+			err = invalid("The context is nil.")
+		}
+		if err != nil {
+			if len(originals) == 0 {
+				originals = []Original{{}}
+			}
+			for _, original := range originals {
+				if !yield(Observation{Original: original, Err: err}) {
+					return
+				}
+			}
+			return
+		}
+		m := watchMany{watch: w, transport: t, yield: yield}
+		for _, original := range originals {
+			m.add(original)
+		}
+		m.run(ctx)
+	}
+}
+
+// watchMany is one ranging over WatchInvocations, in the goroutine of the
+// caller.
+type watchMany struct {
+	watch
+	transport *Transport
+	yield     func(Observation) bool
+	entries   []*watched
+	listed    time.Time // when open was asked last
+}
+
+func (m *watchMany) add(original Original) {
+	m.entries = append(m.entries, &watched{original: original, interval: m.first})
+}
+
+func (m *watchMany) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if m.open != nil && (m.listed.IsZero() || time.Since(m.listed) >= m.longest) {
+			if !m.list(ctx) {
+				return
+			}
+			m.listed = time.Now()
+		}
+		if len(m.entries) == 0 {
+			return
+		}
+		round, wait := m.due(time.Now())
+		if len(round) == 0 {
+			sleep(ctx, wait)
+			continue
+		}
+		if !m.look(ctx, round) {
+			return
+		}
+	}
+	m.abandon(ctx)
+}
+
+// list asks anew what is to be watched.
+func (m *watchMany) list(ctx context.Context) (goOn bool) {
+	known := make(map[Original]*watched, len(m.entries))
+	for _, e := range m.entries {
+		known[e.original] = e
+	}
+	m.entries = nil
+	for original, err := range m.open(ctx) {
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err != nil:
+			failure := storeFailure(err)
+			failure.Message = "It could not be read what is still open, so nothing is watched any more. That says nothing about any operation."
+			m.yield(Observation{Err: failures.New(failure)})
+			return false
+		case known[original] != nil:
+			m.entries = append(m.entries, known[original])
+		default:
+			m.add(original)
+		}
+	}
+	return true
+}
+
+// due gives the originals of the next round: none before the first of them is
+// due, and with it those that are due soon after. Wait is until then.
+func (m *watchMany) due(now time.Time) (round []*watched, wait time.Duration) {
+	var first time.Time
+	for i, e := range m.entries {
+		if i == 0 || e.due.Before(first) {
+			first = e.due
+		}
+	}
+	if first.After(now) {
+		wait = first.Sub(now)
+		if m.open != nil {
+			wait = min(wait, m.listed.Add(m.longest).Sub(now))
+		}
+		return nil, wait
+	}
+	for _, e := range m.entries {
+		if !e.due.Add(-e.slack).After(now) {
+			round = append(round, e)
+		}
+	}
+	return round, 0
+}
+
+// look asks about the originals of a round and tells what is new.
+func (m *watchMany) look(ctx context.Context, round []*watched) (goOn bool) {
+	originals := make([]Original, 0, len(round))
+	asked := make(map[Original][]*watched, len(round))
+	for _, e := range round {
+		originals = append(originals, e.original)
+		asked[e.original] = append(asked[e.original], e)
+	}
+	// One jitter for all, so that what belongs together stays in one round.
+	scale := 0.5 + rand.Float64()
+	jitter := func(d time.Duration) time.Duration { return time.Duration(scale * float64(d)) }
+	for o := range m.transport.InspectInvocations(ctx, originals, WithConcurrency(m.concurrency)) {
+		same := asked[o.Original]
+		e := same[0]
+		asked[o.Original] = same[1:]
+		v := m.judge(ctx, e, o.Receipt, o.Err, jitter)
+		e.due, e.slack, e.over = time.Now().Add(v.pause), 0, v.over
+		if !v.exact {
+			e.slack = min(v.pause/4, v.pause-m.first)
+		}
+		if m.open != nil && ctx.Err() != nil && o.Err != nil {
+			continue
+		}
+		if v.err != nil {
+			o.Receipt, o.Err = nil, v.err
+		}
+		if (v.news || v.err != nil) && !m.yield(o) {
+			return false
+		}
+	}
+	m.entries = slices.DeleteFunc(m.entries, func(e *watched) bool { return e.over })
+	return true
+}
+
+// abandon tells of what is still watched that the context has ended.
+func (m *watchMany) abandon(ctx context.Context) {
+	if m.open != nil {
+		return
+	}
+	for _, e := range m.entries {
+		if !m.yield(Observation{Original: e.original, Err: e.endedWith(ctx)}) {
+			return
+		}
+	}
+}
