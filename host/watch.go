@@ -13,6 +13,10 @@ import (
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
+// longestSeldom is the longest pause after failures that are no transport
+// failures, where the watch goes on all the same, unless its own are longer.
+const longestSeldom = 5 * time.Minute
+
 // watch is how originals are watched.
 type watch struct {
 	first, longest time.Duration
@@ -128,6 +132,7 @@ type watched struct {
 	interval time.Duration // until the next look, before its jitter
 	due      time.Time     // the next look, where many are watched
 	slack    time.Duration // by how much it may be earlier
+	seldom   time.Duration // the last pause after a failure that is no transport failure
 	told     feedback.Code // of the failure that was told last
 	over     bool
 }
@@ -148,7 +153,7 @@ func (w *watch) judge(ctx context.Context, e *watched, observed *receipt.Receipt
 	var retryAfter time.Duration
 	switch {
 	case err == nil:
-		e.failing, e.told = time.Time{}, ""
+		e.failing, e.seldom, e.told = time.Time{}, 0, ""
 		last := e.seen.latest
 		if !e.seen.accept(observed) {
 			break // not news, whatever it says
@@ -175,7 +180,8 @@ func (w *watch) judge(ctx context.Context, e *watched, observed *receipt.Receipt
 				e.told, v.err = code, err
 			}
 			if !isTransport {
-				retryAfter = max(retryAfter, w.seldom())
+				e.seldom = max(w.longest, min(2*min(e.seldom, math.MaxInt64/2), longestSeldom))
+				retryAfter = max(retryAfter, e.seldom)
 			}
 		case !isTransport, now.Add(retryAfter).Sub(e.failing) >= w.patience:
 			return verdict{err: ended(err, e.seen.latest), over: true}
@@ -194,10 +200,6 @@ func (w *watch) judge(ctx context.Context, e *watched, observed *receipt.Receipt
 	}
 	return v
 }
-
-// seldom is how long to wait after a failure that is no transport failure, where
-// the watch goes on all the same.
-func (w *watch) seldom() time.Duration { return 10 * min(w.longest, math.MaxInt64/10) }
 
 // endedWith is the error of a watch whose context has ended between two looks.
 func (e *watched) endedWith(ctx context.Context) error {

@@ -16,9 +16,10 @@ import (
 // nothing, or an error, which is told in an observation without an original.
 //
 // Only that ends the watch of an original, or its being settled: a failure is
-// told once, and what failed is asked about again, after ten times the longest
-// interval where it was no transport failure. WithPatience has no part in it,
-// and the end of the context is not told.
+// told once, and what failed is asked about again. After a failure that is no
+// transport failure that is after the longest interval, which doubles with each
+// of them, up to 5 minutes: the Hub may not know the operation yet. WithPatience
+// has no part in it, and the end of the context is not told.
 func WithOpen(open func(context.Context) iter.Seq2[Original, error]) WatchOption {
 	return watchOption(func(w *watch) error {
 		if open == nil {

@@ -268,7 +268,7 @@ func TestWatchOpen(t *testing.T) {
 				asked++
 			}
 		}
-		if asked < 5 || asked > 12 { // 50 minutes, every 5
+		if asked < 10 || asked > 16 { // after 30 s, 1, 2 and 4 minutes, and then every 5
 			t.Errorf("the unknown one was asked about %d times", asked)
 		}
 	})

@@ -186,8 +186,15 @@ func TestKeep(t *testing.T) {
 			}
 		}
 		time.AfterFunc(40*time.Minute, approve(w.begin(t, "waiting", hubtest.GovernedTool)))
+		var late journal.Entry
 		lost := w.begin(t, "never arrived", "")
-		time.AfterFunc(10*time.Minute, func() { w.begin(t, "added", hubtest.GovernedTool) })
+		// Not in the moment in which the journal is read.
+		time.AfterFunc(10*time.Minute+10*time.Second, func() { w.begin(t, "added", hubtest.GovernedTool) })
+		time.AfterFunc(11*time.Minute+10*time.Second, func() { late = w.begin(t, "not sent at once", "") })
+		time.AfterFunc(11*time.Minute+45*time.Second, func() {
+			_, err := w.hub.Submit(w.session.ID, hubtest.Submission{InvocationID: late.Original.InvocationID, Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
+			must(t, err)
+		})
 		time.AfterFunc(20*time.Minute, func() {
 			e, err := w.Find(t.Context(), "added")
 			must(t, err)
@@ -209,6 +216,8 @@ func TestKeep(t *testing.T) {
 			" 0 min: never arrived: prepared invocation_not_found",
 			" 0 min: waiting: prepared awaiting_approval",
 			"10 min: added: prepared awaiting_approval",
+			"11 min: not sent at once: prepared invocation_not_found",
+			"12 min: not sent at once: settled executed",
 			"20 min: added: settled executed",
 			"40 min: waiting: settled executed",
 		}
