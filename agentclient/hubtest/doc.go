@@ -61,6 +61,9 @@
 //	POST /agent-auth/v1/sessions/{id}/revoke
 //	PUT  /agent-auth/v1/sessions/{id}/subject-display
 //
+// A [Consent] is the page of a business system, for a person with a browser, and
+// its methods press the buttons for a test that has none.
+//
 // Requests, codes, access tokens and sessions have the lifetimes of the real Hub
 // on the clock of the mock; [Hub.ExpireAuthorization] and [Hub.ExpireSession]
 // end one early. [Hub.Authorizations] and [Hub.Sessions] show them as they are.

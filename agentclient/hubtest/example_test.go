@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/bailinghub/bailinghub-go/agentclient/agentauth"
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 )
 
@@ -179,4 +180,48 @@ func ExampleHub_EditRoute() {
 	}
 	fmt.Println(result.State, result.Text)
 	// Output: executed {"stock":3}
+}
+
+// A person logs a program in: here the test presses the button, and brings the
+// address that the browser would be sent to.
+func ExampleConsent() {
+	hub := hubtest.New().Start()
+	defer hub.Close()
+	page := &hubtest.Consent{Hub: hub.Hub, Account: hubtest.Account{ID: "account-7", Name: "Synthetic Person"}}
+
+	ctx := context.Background()
+	client, err := agentauth.New(agentauth.Config{
+		HubURL: hub.URL, ClientAppID: hubtest.DefaultClient, Workspace: hubtest.DefaultRoute, DeviceLabel: "laptop",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.CloseIdleConnections()
+	login, err := client.Begin(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer login.Close()
+
+	callback, err := page.Agree(ctx, login.URL())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := login.Paste(ctx, callback); err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, session, err := login.Wait(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(session.SubjectName, "acts for", session.OnBehalfOf, "in", session.Workspaces)
+	fmt.Printf("%+v\n", hub.Requests())
+	// Output:
+	// Synthetic Person acts for account-7 in [catalog-agent]
+	// {Capabilities:0 Receipt:0 Refresh:0 Submit:0 Resume:0 Start:1 Exchange:1 Session:1 Revoke:0 Consent:2 Other:0}
 }
