@@ -3,16 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,9 +20,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/feedback"
-	"github.com/bailinghub/bailinghub-go/host"
-	"github.com/bailinghub/bailinghub-go/internal/failures"
-	"github.com/bailinghub/bailinghub-go/receipt"
+	"github.com/bailinghub/bailinghub-go/host/journal"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -96,7 +93,7 @@ type site struct {
 func newSite(t *testing.T) site {
 	t.Helper()
 	server := hubtest.NewServer(t)
-	s := site{Server: server, session: server.Login(hubtest.Grant{}), file: filepath.Join(t.TempDir(), "operations.json")}
+	s := site{Server: server, session: server.Login(hubtest.Grant{}), file: filepath.Join(t.TempDir(), "operations.jsonl")}
 	s.login = encoded(t, server, s.session)
 	return s
 }
@@ -120,13 +117,34 @@ func (s site) call(t *testing.T, command string, flags ...string) (status int, s
 	return status, out.String(), errs.String()
 }
 
-func (s site) journal(t *testing.T) *journal {
+// entries gives what the host's journal has of its tasks, in their order.
+func (s site) entries(t *testing.T) (entries []journal.Entry) {
 	t.Helper()
-	j, err := openJournal(s.file)
+	operations, err := journal.OpenFile(s.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j
+	defer operations.Close()
+	for _, task := range tasks {
+		entry, err := operations.Find(t.Context(), task.call)
+		if err == nil {
+			entries = append(entries, entry)
+		} else if !errors.Is(err, journal.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	return entries
+}
+
+// open counts those that are open.
+func (s site) open(t *testing.T) (n int) {
+	t.Helper()
+	for _, entry := range s.entries(t) {
+		if entry.IsOpen() {
+			n++
+		}
+	}
+	return n
 }
 
 // A watch sees how an operation goes on, and ends when it is settled or its
@@ -135,11 +153,11 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.call(t, "send")
-	id := s.journal(t).operations[0].Original.InvocationID
+	id := s.entries(t)[0].Original.InvocationID
 	requests := s.Requests()
 	resumed := make(chan error, 1)
 	go func() {
-		if err := asked(t.Context(), s.Hub, requests.Receipt+len(tasks)+1); err != nil {
+		if err := until(t.Context(), s.Hub, func() bool { return s.Requests().Receipt >= requests.Receipt+len(tasks)+1 }); err != nil {
 			resumed <- err
 			return
 		}
@@ -149,15 +167,15 @@ func TestWatch(t *testing.T) {
 	if err := <-resumed; err != nil || status != cli.OK || stderr != "" {
 		t.Fatalf("%v, status %d, stderr %q", err, status, stderr)
 	}
-	_, watched, _ := strings.Cut(stdout, "watching 1 of them for 5m0s\n")
+	_, watched, _ := strings.Cut(stdout, "watching for 5m0s\n")
 	if !strings.Contains(watched, "publish the spring catalogue\n  progress      executed, closed\n") {
 		t.Errorf("the end was not seen:\n%s", stdout)
 	}
 	if strings.Contains(stdout, "\r") || strings.Contains(stdout, "\x1b") {
 		t.Errorf("there is a progress line where there is no terminal:\n%q", stdout)
 	}
-	if open := s.journal(t).open(); len(open) != 0 {
-		t.Errorf("%d operations are still open", len(open))
+	if open := s.open(t); open != 0 {
+		t.Errorf("%d operations are still open", open)
 	}
 	if now := s.Requests(); now.Submit != requests.Submit || now.Resume+now.Other != 0 {
 		t.Errorf("watching did something: %+v", now)
@@ -169,13 +187,13 @@ func TestWatchWaitsForTheHub(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.call(t, "send")
-	id := s.journal(t).operations[0].Original.InvocationID
+	id := s.entries(t)[0].Original.InvocationID
 	if err := errors.Join(s.Approve(id), s.Resume(id)); err != nil {
 		t.Fatal(err)
 	}
 	s.Inject(hubtest.Fault{On: hubtest.CapabilitiesRequest, Drop: hubtest.DropRequest, Times: 3}) // so often a batch asks
 	status, stdout, stderr := s.call(t, "report", "--watch", "5m", "--look", "1ms")
-	_, watched, _ := strings.Cut(stdout, "watching 3 of them for 5m0s\n")
+	_, watched, _ := strings.Cut(stdout, "watching for 5m0s\n")
 	if status != cli.OK || stderr != "" || strings.Count(watched, "progress      executed, closed\n") != 3 || strings.Contains(watched, "no answer") {
 		t.Errorf("status %d, stderr %q\n%s", status, stderr, stdout)
 	}
@@ -189,7 +207,7 @@ func TestWatchCloses(t *testing.T) {
 	s.call(t, "send")
 	var id string
 	const canGoOn, cannot = `"auto_retry_allowed":true`, `"auto_retry_allowed":false`
-	for _, o := range s.journal(t).operations {
+	for _, o := range s.entries(t) {
 		if record, _ := s.Record(o.Original.InvocationID); bytes.Contains(record.Job.Result, []byte(canGoOn)) {
 			id = o.Original.InvocationID
 		}
@@ -197,7 +215,7 @@ func TestWatchCloses(t *testing.T) {
 	requests := s.Requests()
 	edited := make(chan error, 1)
 	go func() {
-		if err := asked(t.Context(), s.Hub, requests.Receipt+len(tasks)+2); err != nil {
+		if err := until(t.Context(), s.Hub, func() bool { return s.Requests().Receipt >= requests.Receipt+len(tasks)+2 }); err != nil {
 			edited <- err
 			return
 		}
@@ -205,7 +223,7 @@ func TestWatchCloses(t *testing.T) {
 			r.Job.Result = bytes.Replace(r.Job.Result, []byte(canGoOn), []byte(cannot), 1)
 		})
 	}()
-	waiting := s.journal(t).operations[0].Original.InvocationID
+	waiting := s.entries(t)[0].Original.InvocationID
 	if waiting != id {
 		if err := errors.Join(s.Approve(waiting), s.Resume(waiting)); err != nil {
 			t.Fatal(err)
@@ -215,8 +233,8 @@ func TestWatchCloses(t *testing.T) {
 	if err := <-edited; err != nil || status != cli.OK || stderr != "" {
 		t.Fatalf("%v, status %d, stderr %q", err, status, stderr)
 	}
-	for _, o := range s.journal(t).operations {
-		if o.Open {
+	for _, o := range s.entries(t) {
+		if o.IsOpen() {
 			t.Errorf("%s is still open:\n%s", o.About, stdout)
 		}
 	}
@@ -227,23 +245,11 @@ func TestWatchEndsInTime(t *testing.T) {
 	s := newSite(t)
 	s.call(t, "send")
 	status, stdout, stderr := s.call(t, "report", "--watch", "20ms", "--look", "1ms")
-	if status != cli.OK || stderr != "" || !strings.HasSuffix(stdout, "watching 1 of them for 20ms\n") {
+	if status != cli.OK || stderr != "" || !strings.HasSuffix(stdout, "watching for 20ms\n") {
 		t.Errorf("status %d, stderr %q\n%s", status, stderr, stdout)
 	}
-	if open := s.journal(t).open(); len(open) != 1 {
-		t.Errorf("%d operations are open", len(open))
-	}
-}
-
-// On a terminal there is a line that counts, and nothing is left of it.
-func TestProgressLine(t *testing.T) {
-	t.Parallel()
-	var text bytes.Buffer
-	out := &printer{to: &text, columns: 20, terminal: true}
-	out.passing("%d of %d asked about", 1, 5000)
-	out.passing("")
-	if want := "\r\x1b[K1 of 5000 asked ab…\r\x1b[K"; text.String() != want {
-		t.Errorf("%q, want %q", text.String(), want)
+	if open := s.open(t); open != 1 {
+		t.Errorf("%d operations are open", open)
 	}
 }
 
@@ -253,13 +259,13 @@ func TestSendAndReport(t *testing.T) {
 	if status, _, stderr := s.call(t, "send"); status != cli.OK || stderr != "" {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
-	j := s.journal(t)
-	if len(j.open()) != len(tasks) {
-		t.Errorf("%d operations are open after they were sent", len(j.open()))
+	entries := s.entries(t)
+	if s.open(t) != len(tasks) {
+		t.Errorf("%d operations are open after they were sent", s.open(t))
 	}
-	for i, o := range j.operations {
-		if o.Original.Tool != tasks[i].tool || o.Original.ExpectedBinding.SessionID != s.session.ID || o.Original.AgentRunID == "" {
-			t.Errorf("kept %+v", o.Original)
+	for i, e := range entries {
+		if e.Original.Tool != tasks[i].tool || e.Original.ExpectedBinding.SessionID != s.session.ID || e.SendingAt.IsZero() || e.About != tasks[i].about {
+			t.Errorf("kept %+v", e)
 		}
 	}
 	text, err := os.ReadFile(s.file)
@@ -268,13 +274,17 @@ func TestSendAndReport(t *testing.T) {
 	}
 	checkNoToken(t, string(text))
 
+	// The same calls once more send nothing.
 	before, requests := s.Snapshot(), s.Requests()
+	if status, stdout, stderr := s.call(t, "send"); status != cli.OK || stderr != "" || strings.Count(stdout, ": this call was made before, so nothing is sent\n") != len(tasks) {
+		t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
+	}
 	status, stdout, stderr := s.call(t, "report")
 	if status != cli.OK || stderr != "" {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	for _, want := range []string{
-		"3 of 3 operations are open",
+		"open operations: 3",
 		"publish the spring catalogue\n  progress      awaiting_approval, stays open",
 		"set the price of the blue mug\n  progress      executed, closed",
 		"set the stock of the red mug\n  progress      executed, closed",
@@ -287,13 +297,12 @@ func TestSendAndReport(t *testing.T) {
 		t.Errorf("reporting did something: %+v", now)
 	}
 
-	// What is closed is not asked about any more.
-	if _, stdout, _ := s.call(t, "report"); !strings.Contains(stdout, "1 of 3 operations are open\n") {
+	// What is closed is not asked about any more, and not sent either.
+	if _, stdout, _ := s.call(t, "report"); !strings.HasPrefix(stdout, "open operations: 1\n") {
 		t.Errorf("the second time:\n%s", stdout)
 	}
-	// Sending more keeps what is there.
-	if status, _, _ := s.call(t, "send"); status != cli.OK || len(s.journal(t).operations) != 6 {
-		t.Errorf("status %d, %d operations", status, len(s.journal(t).operations))
+	if _, stdout, _ := s.call(t, "send"); strings.Count(stdout, "made before") != len(tasks) || s.Requests().Submit != requests.Submit {
+		t.Errorf("the same calls after they were closed:\n%s", stdout)
 	}
 }
 
@@ -312,6 +321,7 @@ set the stock of the red mug: the Hub answered: nothing readable (502)
 	if diff := cmp.Diff(want, stdout); diff != "" || status != cli.OK || stderr != "" {
 		t.Errorf("status %d, stderr %q, stdout (-want +got):\n%s", status, stderr, diff)
 	}
+	s = newSite(t)
 	s.SetPaused(true)
 	if _, stdout, _ := s.call(t, "send"); strings.Count(stdout, ": the Hub answered: hub_paused (503)\n") != len(tasks) {
 		t.Errorf("of a Hub that is paused:\n%s", stdout)
@@ -362,68 +372,29 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// What was captured under one login is never sent under another.
-func TestNotSentUnderAnotherLogin(t *testing.T) {
+// An operation that could not be sent, because its login is gone, is taken out of
+// the journal again: nothing of it has left.
+func TestNotSentWithoutItsLogin(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	login, err := readLogin(t.Context(), bytes.NewReader(s.login))
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := host.New(login.store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	original, err := transport.Capture(t.Context(), login.connection.Key, newInvocationID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	original.Tool, original.AgentRunID = tasks[0].tool, newRunID()
-
-	// The same one, with the address in another spelling.
-	spelled := original
-	spelled.ExpectedBinding.HubURL = strings.Replace(original.ExpectedBinding.HubURL, "http://", "HTTP://", 1) + "/"
-	for _, o := range []host.Original{original, spelled} {
-		request, err := prepare(t.Context(), login, o, tasks[0])
+	s.ExpireAccess(s.session.ID)
+	s.Revoke(s.session.ID)
+	if s.session.AccessExpiresAt.After(time.Now()) { // a token that has to be renewed
+		login, err := registry.DecodeCredentials(s.login)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := request.Header.Get("Authorization"), "Bearer "+s.session.AccessToken; got != want {
-			t.Error("another token is sent")
+		login.AccessExpiresAt = time.Now().Add(time.Second)
+		if s.login, err = registry.EncodeCredentials(login); err != nil {
+			t.Fatal(err)
 		}
 	}
-
-	refused := func(name string, o host.Original) {
-		t.Helper()
-		request, err := prepare(t.Context(), login, o, tasks[0])
-		if request != nil || err == nil || err.Error() != "the login is no longer the one that it was captured under" {
-			t.Errorf("%s: a request: %t, %v", name, request != nil, err)
-		}
+	status, stdout, stderr := s.call(t, "send")
+	if status != cli.Failed || stdout != "" || !strings.Contains(stderr, "it was not sent") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
-	for name, change := range map[string]func(*registry.Binding){
-		"another Hub":       func(b *registry.Binding) { b.HubURL = "https://hub.example.com" },
-		"no Hub":            func(b *registry.Binding) { b.HubURL = "" },
-		"another client":    func(b *registry.Binding) { b.ClientAppID = "another-client" },
-		"another workspace": func(b *registry.Binding) { b.Workspace = "another-workspace" },
-		"another session":   func(b *registry.Binding) { b.SessionID = newRunID() },
-	} {
-		other := original
-		change(&other.ExpectedBinding)
-		refused(name, other)
-	}
-	newer, err := registry.DecodeCredentials(encoded(t, s.Server, s.Login(hubtest.Grant{})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := login.store.SaveCredentials(t.Context(), login.connection.Key, newer); err != nil {
-		t.Fatal(err)
-	}
-	refused("another login", original)
-	if err := login.store.DeleteCredentials(t.Context(), login.connection.Key); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := prepare(t.Context(), login, original, tasks[0]); !errors.Is(err, registry.ErrNotLoggedIn) {
-		t.Errorf("without a login: %v", err)
+	if len(s.entries(t)) != 0 || s.Requests().Submit != 0 {
+		t.Errorf("%+v", s.entries(t))
 	}
 }
 
@@ -438,14 +409,17 @@ func TestSavedBeforeSent(t *testing.T) {
 		ended <- run(ctx, []string{"send", "--file", s.file}, bytes.NewReader(s.login), io.Discard, &stderr)
 	}()
 	<-hold.Arrived()
-	if j := s.journal(t); len(j.operations) != 1 || !j.operations[0].Open {
-		t.Errorf("when the request arrives the file has %+v", j.operations)
+	if text, err := os.ReadFile(s.file); err != nil || !bytes.Contains(text, []byte(`"call_id":"`+tasks[0].call+`"`)) || !bytes.Contains(text, []byte(`"sending_at"`)) {
+		t.Errorf("when the request arrives the file has %s, %v", text, err)
+	}
+	if status, _, stderr := s.call(t, "report"); status != cli.Failed || !strings.Contains(stderr, "is in use by process") {
+		t.Errorf("a second host: status %d, stderr %q", status, stderr)
 	}
 	cancel()
 	if status := <-ended; status != cli.Failed || stderr.String() != "agenthost: stopped\n" {
 		t.Errorf("status %d, stderr %q", status, &stderr)
 	}
-	if len(s.journal(t).open()) != 1 {
+	if s.open(t) != 1 {
 		t.Error("the operation is not open any more")
 	}
 }
@@ -461,21 +435,12 @@ func TestReportUnderTrouble(t *testing.T) {
 		{"another login", func(t *testing.T, s *site) { s.login = encoded(t, s.Server, s.Login(hubtest.Grant{})) }, feedback.CodeAgentBindingChanged},
 		{"older Hub", func(_ *testing.T, s *site) { s.SetInspection(hubtest.InspectionAbsent) }, feedback.CodeAgentSchemaUnsupported},
 		{"record damaged", func(t *testing.T, s *site) {
-			for _, o := range s.journal(t).operations {
+			for _, o := range s.entries(t) {
 				if err := s.Damage(o.Original.InvocationID, hubtest.DamageApproval); err != nil {
 					t.Error(err)
 				}
 			}
 		}, feedback.CodeInvocationRecordInvalid},
-		{"another tool than the host recorded", func(t *testing.T, s *site) {
-			j := s.journal(t)
-			for i := range j.operations {
-				j.operations[i].Original.Tool = "another_tool"
-			}
-			if err := j.save(); err != nil {
-				t.Error(err)
-			}
-		}, feedback.CodeAgentInvalidResponse},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -487,29 +452,14 @@ func TestReportUnderTrouble(t *testing.T) {
 			if status != cli.OK || stderr != "" || strings.Count(stdout, "\n  no answer     "+string(test.code)+", stays open\n") != 3 {
 				t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
 			}
-			if len(s.journal(t).open()) != 3 || s.Requests().Submit != before {
+			if s.open(t) != 3 || s.Requests().Submit != before {
 				t.Error("an operation was closed, or sent")
 			}
 		})
 	}
 }
 
-func TestForModel(t *testing.T) {
-	t.Parallel()
-	for _, event := range []failures.Event{failures.BadArgument, failures.Cancelled, failures.TimedOut, failures.BindingChanged,
-		failures.NoAuthorization, failures.StoreFailed, failures.ConnectionLost} {
-		failure := failures.New(failures.Failure{Event: event})
-		said := forModel(nil, failure)
-		if said != failure.Feedback.Message || said == "" {
-			t.Errorf("event %d: %q", event, said)
-		}
-		checkNoLeave(t, said)
-	}
-	if said := forModel(new(receipt.Receipt), nil); said != receipt.ProgressUnresolved.Sentence() {
-		t.Errorf("a receipt that says nothing: %q", said)
-	}
-}
-
+// A damaged journal is refused by its line, and left as it is.
 func TestDamagedFile(t *testing.T) {
 	t.Parallel()
 	whole := newSite(t)
@@ -518,95 +468,49 @@ func TestDamagedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doubled journalFile
-	if err := json.Unmarshal(good, &doubled); err != nil {
-		t.Fatal(err)
-	}
-	doubled.Operations = append(doubled.Operations, doubled.Operations[0])
-	twice, err := json.Marshal(doubled)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, content := range map[string]string{
-		"empty":              "",
-		"cut off":            string(good[:len(good)/2]),
-		"nulls":              strings.Repeat("\x00", 100),
-		"something after it": string(good) + "{}",
-		"another version":    strings.Replace(string(good), `"version": 1`, `"version": 2`, 1),
-		"unknown member":     strings.Replace(string(good), `"version": 1`, `"version": 1, "more": 1`, 1),
-		"no ids":             strings.ReplaceAll(string(good), `"invocation_id"`, `"tool"`),
-		"an id twice":        string(twice),
-		"control characters": "{\x1b[2J",
+		"a line changed":     strings.Replace(string(good), "blue mug", "blue cup", 1),
+		"a line twice":       string(good) + string(good[bytes.IndexByte(good, '\n')+1:]),
+		"another file":       "{}\n",
+		"another version":    strings.Replace(string(good), "journal.v1", "journal.v2", 1),
+		"control characters": "{\x1b[2J\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			if err := os.WriteFile(s.file, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
+		s := newSite(t)
+		if err := os.WriteFile(s.file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"send", "report"} {
+			status, stdout, stderr := s.call(t, command)
+			if status != cli.Failed || stdout != "" || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "\x1b") ||
+				!strings.Contains(stderr, "is damaged") || !strings.Contains(stderr, "left as it is") {
+				t.Errorf("%s: %s: status %d, stdout %q, stderr %q", name, command, status, stdout, stderr)
 			}
-			for _, command := range []string{"send", "report"} {
-				status, stdout, stderr := s.call(t, command)
-				if status != cli.Failed || stdout != "" || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "\x1b") ||
-					!strings.Contains(stderr, "damaged") || !strings.Contains(stderr, "left as it is") {
-					t.Errorf("%s: status %d, stdout %q, stderr %q", command, status, stdout, stderr)
-				}
-			}
-			if left, err := os.ReadFile(s.file); err != nil || string(left) != content {
-				t.Errorf("the file is now %q, %v", left, err)
-			}
-			if total := s.Requests().Total(); total != 0 {
-				t.Errorf("%d requests were sent", total)
-			}
-		})
+		}
+		if left, err := os.ReadFile(s.file); err != nil || string(left) != content {
+			t.Errorf("%s: the file is now %q, %v", name, left, err)
+		}
+		if total := s.Requests().Total(); total != 0 {
+			t.Errorf("%s: %d requests were sent", name, total)
+		}
+	}
+	// What was not finished is cut off, and that is said.
+	if err := os.WriteFile(whole.file, good[:len(good)-5], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, _ := whole.call(t, "report"); status != cli.OK || !strings.Contains(stdout, "was not finished when the host ended") {
+		t.Errorf("status %d, stdout\n%s", status, stdout)
 	}
 }
 
 func TestFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	if status, _, stderr := s.call(t, "report"); status != cli.Failed || !strings.Contains(stderr, "cannot be read") {
+	if status, _, stderr := s.call(t, "report"); status != cli.Failed || !strings.Contains(stderr, "there are no operations") {
 		t.Errorf("a file that is not there: status %d, stderr %q", status, stderr)
 	}
-	s.call(t, "send")
-	s.call(t, "report")
-	entries, err := os.ReadDir(filepath.Dir(s.file))
-	if err != nil || len(entries) != 1 {
-		t.Errorf("the folder has %v, %v", entries, err)
-	}
-	info, err := os.Stat(s.file)
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-
-	j := s.journal(t)
-	if err := j.save(); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(j.operations, s.journal(t).operations); diff != "" {
-		t.Errorf("what was saved is not what is read:\n%s", diff)
-	}
-	s.file = filepath.Join(t.TempDir(), "nowhere", "operations.json")
-	if status, stdout, stderr := s.call(t, "send"); status != cli.Failed || stdout != "" || !strings.Contains(stderr, "cannot be saved") {
-		t.Errorf("a folder that is not there: status %d, stdout %q, stderr %q", status, stdout, stderr)
-	}
-	if got := s.Requests().Submit; got != 3 {
-		t.Errorf("%d operations were sent, and one of them could not be saved", got)
-	}
-}
-
-func TestReplaceFileLeavesTheOldOne(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "folder")
-	if err := os.MkdirAll(filepath.Join(path, "full"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	// A folder that is not empty cannot be replaced by a file.
-	if err := replaceFile(path, []byte("new")); err == nil {
-		t.Error("it was replaced")
-	}
-	left, err := fs.Glob(os.DirFS(filepath.Dir(path)), "*")
-	if err != nil || len(left) != 1 {
-		t.Errorf("there is %q, %v", left, err)
+	s.file = filepath.Join(t.TempDir(), "nowhere", "operations.jsonl")
+	if status, stdout, _ := s.call(t, "send"); status != cli.Failed || stdout != "" || s.Requests().Submit != 0 {
+		t.Errorf("a folder that is not there: status %d, stdout %q", status, stdout)
 	}
 }
 

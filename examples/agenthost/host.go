@@ -3,100 +3,88 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/host/journal"
+	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// login is the host's connection to its Hub.
-type login struct {
-	store      *registry.Memory
-	connection registry.Connection
-}
-
-// readLogin takes the login that somebody else has made from stdin. Memory is
-// enough for a host that lives a few seconds; tokens that are renewed would be
-// lost with it, and a host that lives longer has a store that lasts.
-func readLogin(ctx context.Context, stdin io.Reader) (login, error) {
-	text, err := io.ReadAll(io.LimitReader(stdin, registry.MaxCredentialsSize+1))
-	if err != nil {
-		return login{}, fmt.Errorf("the login cannot be read: %w", err)
-	}
-	credentials, err := registry.DecodeCredentials(text)
-	if err != nil {
-		return login{}, fmt.Errorf("there is no login on stdin: %w", err)
-	}
-	store := registry.NewMemory()
-	connection, err := store.Register(ctx, registry.Descriptor{
-		HubURL:      credentials.HubURL,
-		ClientAppID: credentials.ClientAppID,
-		Workspace:   credentials.Workspace,
-	})
-	if err == nil {
-		err = store.SaveCredentials(ctx, connection.Key, credentials)
-	}
-	return login{store, connection}, err
-}
-
-// A task is what a model asked the host to do.
-type task struct {
-	about, tool, arguments string
-}
+// A task is what a model asked the host to do, under the id of its tool call.
+type task struct{ call, about, tool, arguments string }
 
 // tasks are those of this host.
 var tasks = []task{
-	{"publish the spring catalogue", hubtest.GovernedTool, `{"catalogue":"spring"}`},
-	{"set the price of the blue mug", hubtest.WriteTool, `{"sku":"MUG-01","price":"12.00"}`},
-	{"set the stock of the red mug", hubtest.WriteTool, `{"sku":"MUG-02","stock":40}`},
+	{"call_1", "publish the spring catalogue", hubtest.GovernedTool, `{"catalogue":"spring"}`},
+	{"call_2", "set the price of the blue mug", hubtest.WriteTool, `{"sku":"MUG-01","price":"12.00"}`},
+	{"call_3", "set the stock of the red mug", hubtest.WriteTool, `{"sku":"MUG-02","stock":40}`},
 }
 
-// send sends the host's tasks to the Hub, one after the other.
+// open opens the journal and takes the login that somebody else has made from
+// stdin. Memory is enough for a host that lives a few seconds; tokens that are
+// renewed would be lost with it, and a host that lives longer has a store that
+// lasts.
+func open(ctx context.Context, path string, stdin io.Reader) (operations *journal.File, transport *host.Transport, key string, err error) {
+	text, err := io.ReadAll(io.LimitReader(stdin, registry.MaxCredentialsSize+1))
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("the login cannot be read: %w", err)
+	}
+	login, err := registry.DecodeCredentials(text)
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("there is no login on stdin: %w", err)
+	}
+	store := registry.NewMemory()
+	connection, err := store.Register(ctx, registry.Descriptor{HubURL: login.HubURL, ClientAppID: login.ClientAppID, Workspace: login.Workspace})
+	if err == nil {
+		err = store.SaveCredentials(ctx, connection.Key, login)
+	}
+	if err == nil {
+		transport, err = host.New(store)
+	}
+	if err == nil {
+		operations, err = journal.OpenFile(path)
+	}
+	return operations, transport, connection.Key, err
+}
+
+// send sends the host's tasks to the Hub, one after the other, and none that was
+// sent before.
 func send(ctx context.Context, path string, stdin io.Reader, out *printer) error {
-	journal, err := beginJournal(path)
+	operations, transport, key, err := open(ctx, path, stdin)
 	if err != nil {
 		return err
 	}
-	login, err := readLogin(ctx, stdin)
-	if err != nil {
-		return err
-	}
-	transport, err := host.New(login.store)
-	if err != nil {
-		return err
-	}
+	defer operations.Close()
 	defer transport.CloseIdleConnections()
-
-	run := newRunID() // one turn of the agent
 	for _, task := range tasks {
-		// First capture what the operation is sent under, and save it. After
-		// this line the host may die at any moment: it can always ask.
-		original, err := transport.Capture(ctx, login.connection.Key, newInvocationID())
-		if err != nil {
-			return err
+		// After this the host may die at any moment: it can always ask.
+		entry, err := journal.Begin(ctx, operations, transport, journal.Call{CallID: task.call, ConnectionKey: key, Tool: task.tool, About: task.about})
+		if errors.Is(err, journal.ErrExists) {
+			out.line("%s: this call was made before, so nothing is sent", task.about)
+			continue
 		}
-		original.Tool, original.AgentRunID = task.tool, run
-		if err := journal.add(operation{About: task.about, Original: original, Open: true}); err != nil {
-			return err
-		}
-		out.line("%s: saved, now sending", task.about)
-
-		// Then send it, once, and only under what was captured. Whatever comes
-		// of that, the operation stays open.
-		request, err := prepare(ctx, login, original, task)
 		if err != nil {
 			return fmt.Errorf("%s: it was not sent: %w", task.about, err)
 		}
-		switch answer, err := submit(request); {
+		token, err := transport.Token(ctx, entry.Original)
+		if err != nil { // nothing has left, and only the host can know that
+			return errors.Join(fmt.Errorf("%s: it was not sent: %w", task.about, err), operations.Withdraw(context.WithoutCancel(ctx), task.call))
+		}
+		if err := operations.Sending(ctx, task.call); err != nil {
+			return fmt.Errorf("%s: it was not sent: %w", task.about, err)
+		}
+		out.line("%s: saved, now sending", task.about)
+		// Whatever comes of this, the operation stays open.
+		switch answer, err := submit(ctx, entry.Original, token.AccessToken, task.arguments); {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
@@ -108,57 +96,23 @@ func send(ctx context.Context, path string, stdin io.Reader, out *printer) error
 	return out.err
 }
 
-// prepare makes the request that hands an operation to the Hub. This is the
-// host's own doing: the SDK has no code that could. The address is the mock
-// Hub's.
-func prepare(ctx context.Context, login login, original host.Original, task task) (*http.Request, error) {
-	body, err := json.Marshal(hubtest.Submission{
-		InvocationID: original.InvocationID,
-		AgentRunID:   original.AgentRunID,
-		Route:        original.Workspace,
-		Tool:         original.Tool,
-		Arguments:    json.RawMessage(task.arguments),
-	})
+// submit hands an operation to the Hub, and gives what it answered, for a person.
+// That is how far the operation had got at that moment, and closes nothing. To
+// send is the host's own doing: the SDK has no code that could.
+func submit(ctx context.Context, original host.Original, token, arguments string) (answer string, err error) {
+	body, err := json.Marshal(hubtest.Submission{InvocationID: original.InvocationID, Route: original.Workspace, Tool: original.Tool, Arguments: json.RawMessage(arguments)})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	// The token comes from these credentials, so it is these that have to be
-	// the captured ones: somebody may have logged in anew since. Sent under
-	// another session, the operation could never be asked about.
-	credentials, err := login.store.Credentials(ctx, login.connection.Key)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, original.ExpectedBinding.HubURL+"/agent-api/v1/tool-invocations", bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if !sameBinding(credentials.Binding(), original.ExpectedBinding) {
-		return nil, errors.New("the login is no longer the one that it was captured under")
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, credentials.HubURL+"/agent-api/v1/tool-invocations", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+credentials.AccessToken.Reveal())
+	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")
-	request.GetBody = nil // no second body: see submit
-	return request, nil
-}
-
-// sameBinding compares two bindings, the addresses of the Hub in normal form.
-func sameBinding(a, b registry.Binding) bool {
-	for _, binding := range []*registry.Binding{&a, &b} {
-		hubURL, err := registry.NormalizeHubURL(binding.HubURL, true)
-		if err != nil {
-			return false
-		}
-		binding.HubURL = hubURL
-	}
-	return a == b
-}
-
-// submit sends an operation and gives what the Hub answered, for a person. That
-// is how far the operation had got at that moment, and closes nothing.
-func submit(request *http.Request) (answer string, err error) {
-	// A connection of its own and no redirect: nothing below the host gets the
-	// idea of sending an operation twice.
+	// No second body, a connection of its own and no redirect: nothing below the
+	// host gets the idea of sending an operation twice.
+	request.GetBody = nil
 	client := http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -169,8 +123,8 @@ func submit(request *http.Request) (answer string, err error) {
 		return "", err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	return answered(response.StatusCode, body), err
+	content, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	return answered(response.StatusCode, content), err
 }
 
 // word is what a state or a code of the Hub looks like. Nothing else that it
@@ -179,10 +133,7 @@ var word = regexp.MustCompile(`^[A-Za-z_]{1,64}$`)
 
 // answered gives the state of a good answer, and else the code of the Hub.
 func answered(status int, body []byte) string {
-	var content struct {
-		State string `json:"state"`
-		Error string `json:"error"`
-	}
+	var content struct{ State, Error string }
 	err := json.Unmarshal(body, &content)
 	switch {
 	case err == nil && status == http.StatusOK && word.MatchString(content.State):
@@ -193,18 +144,81 @@ func answered(status int, body []byte) string {
 	return fmt.Sprintf("nothing readable (%d)", status)
 }
 
-// newInvocationID makes the id of an operation: 64 hexadecimal digits.
-func newInvocationID() string { return hex.EncodeToString(randomBytes(32)) }
-
-// newRunID makes the id of a run: a UUID, version 4.
-func newRunID() string {
-	b := randomBytes(16)
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+// report asks about every operation that is open, all at once, and then watches
+// those that still are for a while. It sends none, whatever it learns.
+func report(ctx context.Context, path string, stdin io.Reader, out *printer, watch, look time.Duration) error {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("there are no operations: %w", err)
+	}
+	operations, transport, _, err := open(ctx, path, stdin)
+	if err != nil {
+		return err
+	}
+	defer operations.Close()
+	defer transport.CloseIdleConnections()
+	if torn := operations.Torn(); torn.Bytes > 0 {
+		out.line("line %d was not finished when the host ended, so it was not sent, and was cut off", torn.Line)
+	}
+	told := map[string]journal.Entry{}
+	for entry, err := range journal.Reopen(ctx, operations, transport) {
+		if err != nil {
+			return err
+		}
+		told[entry.CallID] = entry
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	out.line("open operations: %d", len(told))
+	for _, task := range tasks {
+		if entry, asked := told[task.call]; asked {
+			out.entry(entry)
+		}
+	}
+	if watch == 0 || !anyMoves(told) {
+		return out.err
+	}
+	out.line("\nwatching for %v", watch)
+	limited, cancel := context.WithTimeout(ctx, watch)
+	defer cancel()
+	for entry, err := range journal.Keep(limited, operations, transport, host.WithInterval(look, 30*look)) {
+		if err != nil {
+			return err
+		}
+		last := told[entry.CallID]
+		told[entry.CallID] = entry
+		if entry.Report.Progress != last.Report.Progress || entry.Report.Code != last.Report.Code || entry.State != last.State {
+			out.entry(entry)
+		}
+		if !anyMoves(told) {
+			break
+		}
+	}
+	return errors.Join(ctx.Err(), out.err)
 }
 
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // It never fails.
-	return b
+// anyMoves reports whether one of the entries may get further without a person
+// who looks into it.
+func anyMoves(told map[string]journal.Entry) bool {
+	for _, entry := range told {
+		switch entry.Report.Next {
+		case host.NextLookLater, host.NextPersonDecides, host.NextAskAgain:
+			return true
+		}
+	}
+	return false
+}
+
+// entry says what is known of an operation, and what a model may hear of it.
+func (p *printer) entry(entry journal.Entry) {
+	learned, became, stays := "progress", string(entry.Report.Progress), "closed"
+	if !entry.Report.Answered {
+		learned, became = "no answer", string(entry.Report.Code)
+	}
+	if entry.IsOpen() {
+		stays = "stays open"
+	}
+	p.line("\n%s", receipt.Printable(entry.About))
+	p.labelled("  "+learned, 16, became+", "+stays)
+	p.labelled("  to the model", 16, entry.Report.Sentence+" "+entry.Report.Advice)
 }

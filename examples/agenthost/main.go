@@ -4,15 +4,14 @@
 //
 //	go run ./examples/agenthost
 //
-// That plays the whole story at a mock Hub: the host runs twice, as a process
-// of its own, and is killed with SIGKILL in between. What makes it work is in
-// three places:
+// That plays the whole story at a mock Hub: the host runs as a process of its
+// own, and is killed with SIGKILL in the middle. What makes it work is in host.go:
 //
-//   - host.go: the host captures the original and saves it before it sends.
-//   - journal.go: the file that survives, written so that it is always whole.
-//   - report.go: after the restart all open operations are inspected at once,
-//     those that are not settled are watched, and what a model gets to hear is a
-//     sentence about evidence.
+//   - send keeps each operation in a journal before it sends it, and a tool call
+//     that comes a second time is noticed there.
+//   - report asks, after the restart, about all that are open at once, and watches
+//     those that are not settled. What a model gets to hear is a report: a
+//     sentence about evidence, and what to do next.
 //
 // The two halves of the host can also be run by hand, as "agenthost send" and
 // "agenthost report"; -h says how.
@@ -24,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
@@ -35,11 +35,12 @@ const help = `Agenthost is a small agent host that is killed, and afterwards lea
 became of its operations.
 
   agenthost                    play the story at a mock Hub
-  agenthost send --file F      send the host's operations, keeping them in F
+  agenthost send --file F      send the host's operations, keeping them in F;
+                               none that is in F already
   agenthost report --file F    ask about every operation that is open in F, and
                                watch those that are not settled; sends none
 
-  --file F      a JSON file for the operations, for one host at a time
+  --file F      a journal of the operations, for one host at a time
   --watch D     how long to watch, such as 10m; not at all by default
   --look D      how soon to look again; every look that finds nothing new
                 doubles it, up to 30 times as long (1s)
@@ -64,7 +65,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	file := flags.String("file", "", "")
 	watch := flags.Duration("watch", 0, "")
 	look := flags.Duration("look", time.Second, "")
-	out := &printer{to: stdout, terminal: screen.IsTerminal(stdout)}
+	out := &printer{to: stdout}
 	flags.IntVar(&out.columns, "width", screen.ColumnsOf(stdout), "")
 	rest, status, goOn := cli.Parse(flags, args, help, stdout, stderr)
 	if !goOn {
@@ -107,4 +108,35 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.Failed
 	}
 	return cli.OK
+}
+
+// narrowest is the least width to write for.
+const narrowest = 30
+
+// A printer prints lines of at most so many columns.
+type printer struct {
+	to      io.Writer
+	columns int
+	err     error // the first that printing met
+}
+
+// line prints a sentence, in as many lines as it needs. A line that is empty
+// comes first where the format begins with one.
+func (p *printer) line(format string, args ...any) {
+	text, apart := strings.CutPrefix(fmt.Sprintf(format, args...), "\n")
+	if apart {
+		p.print("\n")
+	}
+	p.print(screen.Paragraph("", "  ", text, p.columns))
+}
+
+// labelled prints a text with a label, which takes so many columns.
+func (p *printer) labelled(label string, columns int, text string) {
+	p.print(screen.Labelled(label, columns, text, p.columns))
+}
+
+func (p *printer) print(text string) {
+	if _, err := io.WriteString(p.to, text); err != nil && p.err == nil {
+		p.err = err
+	}
 }

@@ -33,7 +33,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("the host was not killed: status %d", status)
 			}
 
-			open := len(s.journal(t).open())
+			open := s.open(t)
 			performed := s.BusinessOperations()
 			status, stdout, stderr := s.call(t, "report")
 			if status != cli.OK || stderr != "" || open != before+1 || strings.Count(stdout, "to the model") != open {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+	"github.com/bailinghub/bailinghub-go/host/journal"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -27,7 +28,7 @@ func story(ctx context.Context, to *printer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	file := filepath.Join(folder, "operations.json")
+	file := filepath.Join(folder, "operations.jsonl")
 
 	hub := hubtest.New()
 	defer hub.Close()
@@ -70,35 +71,45 @@ func story(ctx context.Context, to *printer) (err error) {
 	out.say("exit status of the host: %v", first.ProcessState)
 
 	out.scene("Nobody looks. A person approves the first, and the third is done.")
-	journal, err := openJournal(file)
+	ids, err := invocations(ctx, file)
 	if err != nil {
 		return err
 	}
-	if len(journal.operations) != len(tasks) {
-		return fmt.Errorf("the file holds %d operations, not %d", len(journal.operations), len(tasks))
-	}
-	if err := hub.Approve(journal.operations[0].Original.InvocationID); err != nil {
+	if err := hub.Approve(ids[0]); err != nil {
 		return err
 	}
 	close(done)
-	if err := finished(ctx, hub, journal.operations[2].Original.InvocationID); err != nil {
+	err = until(ctx, hub, func() bool {
+		r, _ := hub.Record(ids[2])
+		return r.Job.Status == hubtest.JobFinished
+	})
+	if err != nil {
 		return err
 	}
-	out.say("operations.json holds %d operations, %d of them open", len(journal.operations), len(journal.open()))
+	out.say("the journal holds %d operations, all of them open", len(ids))
 	performed, requests := hub.BusinessOperations(), hub.Requests()
 
-	out.scene("The host starts again, asks about all of them at once, and watches what is not settled. Meanwhile a person has the first one continued.")
+	out.scene("The host starts again. Its framework makes the same tool calls once more.")
+	again, err := start(ctx, out, login, "send", "--file", file)
+	if err != nil {
+		return err
+	}
+	if err := <-again.exited; err != nil {
+		return fmt.Errorf("the host failed: %w", err)
+	}
+
+	out.scene("It asks about all of them at once, and watches what is not settled. Meanwhile a person has the first one continued.")
 	second, err := start(ctx, out, login, "report", "--file", file, "--watch", "1m", "--look", "20ms")
 	if err != nil {
 		return err
 	}
 	// The person comes when the host has asked about all three, and has looked
-	// at the first once more.
-	if err := asked(ctx, hub, requests.Receipt+len(tasks)+1); err != nil {
+	// at the two that are open once more.
+	if err := until(ctx, hub, func() bool { return hub.Requests().Receipt >= requests.Receipt+2*len(tasks)-1 }); err != nil {
 		return err
 	}
 	before := hub.BusinessOperations()
-	if err := hub.Resume(journal.operations[0].Original.InvocationID); err != nil {
+	if err := hub.Resume(ids[0]); err != nil {
 		return err
 	}
 	if err := <-second.exited; err != nil {
@@ -108,19 +119,19 @@ func story(ctx context.Context, to *printer) (err error) {
 	out.scene("What that did.")
 	now := hub.Requests()
 	submits, resumes := now.Submit-requests.Submit, now.Resume-requests.Resume
-	out.say("the second run sent %d submits and %d resumes; the rest were questions", submits, resumes)
+	out.say("after it was killed the host sent %d submits and %d resumes; the rest were questions", submits, resumes)
 	out.say("business operations performed: %d when it was killed, %d after its questions, %d once the person had continued one", performed, before, hub.BusinessOperations())
 	if performed != 1 || before != 1 || hub.BusinessOperations() != 2 || submits+resumes != 0 {
-		return errors.New("that should have been one business operation of each, and nothing sent by the second run")
+		return errors.New("that should have been one business operation of each, and nothing sent after the host was killed")
 	}
 	return out.err
 }
 
-// asked waits until so many receipts were asked for.
-func asked(ctx context.Context, hub *hubtest.Hub, receipts int) error {
+// until waits until something holds of the Hub.
+func until(ctx context.Context, hub *hubtest.Hub, holds func() bool) error {
 	for {
 		changed := hub.Changed()
-		if hub.Requests().Receipt >= receipts {
+		if holds() {
 			return nil
 		}
 		select {
@@ -129,27 +140,31 @@ func asked(ctx context.Context, hub *hubtest.Hub, receipts int) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// invocations gives the ids of what is open in a journal that nobody has open.
+func invocations(ctx context.Context, path string) (ids []string, err error) {
+	operations, err := journal.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer operations.Close()
+	for entry, err := range operations.Open(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, entry.Original.InvocationID)
+	}
+	if len(ids) != len(tasks) {
+		return nil, fmt.Errorf("the journal holds %d operations, not %d", len(ids), len(tasks))
+	}
+	return ids, nil
 }
 
 // encode gives a login in the form in which it goes to the host, through a
 // pipe: no token stands on a command line, in the environment or in a file.
 func encode(server *hubtest.Server, session hubtest.Session) ([]byte, error) {
 	return registry.EncodeCredentials(session.Credentials(server.URL, hubtest.DefaultRoute))
-}
-
-// finished waits until nothing works on an operation any more.
-func finished(ctx context.Context, hub *hubtest.Hub, id string) error {
-	for {
-		changed := hub.Changed()
-		if r, _ := hub.Record(id); r.Job.Status == hubtest.JobFinished {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // A process is this program once more.
