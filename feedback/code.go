@@ -9,8 +9,8 @@ func (c Code) Error() string { return string(c) }
 
 // Codes that this SDK decides.
 const (
-	// CodeInvalidRequest: an argument is wrong (nothing was sent), or the Hub
-	// says that of the request. Mend the calling code.
+	// CodeInvalidRequest: an argument is wrong and nothing was sent, or the Hub
+	// refused the request as wrong. Correct the calling code.
 	CodeInvalidRequest Code = "invalid_request"
 	// CodeAgentRequestCancelled: the caller's context was cancelled. Ask later
 	// if the answer still matters.
@@ -19,35 +19,37 @@ const (
 	// Ask the same question again, with more time if this repeats.
 	CodeAgentRequestTimeout Code = "agent_request_timeout"
 	// CodeAgentBindingChanged: the connection, its Hub, client, workspace or
-	// session is no longer the original one. Restore that one; an answer under
-	// any other is withheld.
+	// session is no longer the original one. Restore the original one; this SDK
+	// returns no answer that it got under another.
 	CodeAgentBindingChanged Code = "agent_binding_changed"
-	// CodeAgentAuthorizationUnavailable: no usable login for the original
-	// session. Have a person restore its access at the original Hub; a new login
-	// is another session, which does not read the operation.
+	// CodeAgentAuthorizationUnavailable: there is no usable login for the
+	// original session. Have a person restore its access at the original Hub. A
+	// new login is another session, which cannot read the operation.
 	CodeAgentAuthorizationUnavailable Code = "agent_authorization_unavailable"
 	// CodeAgentTransportUnavailable: the connection was lost, or the Hub
 	// cannot answer now. Ask the same question again, not too soon.
 	CodeAgentTransportUnavailable Code = "agent_transport_unavailable"
 	// CodeAgentSchemaUnsupported: this Hub does not offer the contract for
-	// inspection that this SDK reads. Compare versions; use nothing instead.
+	// inspection that this SDK reads. Compare their versions; no other endpoint
+	// may stand in for inspection.
 	CodeAgentSchemaUnsupported Code = "agent_schema_unsupported"
 	// CodeAgentInvalidResponse: the Hub answered with something that is not a
 	// good receipt of this invocation. Do not present it as a result.
 	CodeAgentInvalidResponse Code = "agent_invalid_response"
-	// CodeUnknownFailure: the host's store failed, or an answer says nothing
-	// that this SDK knows. Show it to a person.
+	// CodeUnknownFailure: the host's store failed, or this SDK does not know
+	// what an answer means. Show it to a person.
 	CodeUnknownFailure Code = "unknown_failure"
 )
 
 // Codes of the Hub about the original invocation. None of them proves that the
 // operation did not happen.
 const (
-	// CodeInvocationNotFound: no verifiable record of this invocation under
-	// this authorization. Keep the id and have an operator look.
+	// CodeInvocationNotFound: the Hub has no verifiable record of this
+	// invocation under this authorization. Keep the id and ask an operator to
+	// look for it.
 	CodeInvocationNotFound Code = "invocation_not_found"
-	// CodeInvocationRecordInvalid: the record cannot be validated. Keep the id
-	// and have an operator look.
+	// CodeInvocationRecordInvalid: the Hub cannot validate its record. Keep the
+	// id and ask an operator to look at the record.
 	CodeInvocationRecordInvalid Code = "invocation_record_invalid"
 	// CodeInvocationConflict: the record belongs to somebody else's principal
 	// or subject. Check which authorization the operation was sent under.
@@ -72,16 +74,16 @@ const (
 	// CodeAudienceNotAllowed: the subject is not in the workspace's audience.
 	// Have access granted again.
 	CodeAudienceNotAllowed Code = "audience_not_allowed"
-	// CodeAgentDirectDisabled: the workspace does not take agents directly.
-	// Have access granted again.
+	// CodeAgentDirectDisabled: the workspace does not let agents call it
+	// directly. Have access granted again.
 	CodeAgentDirectDisabled Code = "agent_direct_disabled"
 	// CodeAgentClientDisabled: the client app is disabled. Have it enabled.
 	CodeAgentClientDisabled Code = "agent_client_disabled"
 	// CodeCapabilityChanged: the tool is no longer authorized. Have it
 	// authorized again to read its evidence.
 	CodeCapabilityChanged Code = "capability_changed"
-	// CodeInvalidRoute: the Hub does not accept the workspace's name. Check
-	// the binding.
+	// CodeInvalidRoute: the Hub does not accept the name of the workspace.
+	// Check the binding.
 	CodeInvalidRoute Code = "invalid_route"
 	// CodeRouteUnavailable: the workspace is disabled or gone at the Hub. Ask
 	// its administrator.
@@ -104,16 +106,16 @@ const (
 	// CodeTaskUnavailable: the task's ledger is not available now. Ask the
 	// same question again later.
 	CodeTaskUnavailable Code = "TASK_UNAVAILABLE"
-	// CodeTaskInvalidInput: the Hub does not accept the task's input. Mend the
-	// calling code.
+	// CodeTaskInvalidInput: the Hub does not accept the task's input. Correct
+	// the calling code.
 	CodeTaskInvalidInput Code = "TASK_INVALID_INPUT"
 	// CodeTaskRequired: the operation needs a task. Ask whoever governs it.
 	CodeTaskRequired Code = "TASK_REQUIRED"
-	// CodeTaskScopeBlocked: the task's scope does not cover this. Ask whoever
-	// governs it.
+	// CodeTaskScopeBlocked: the task's scope does not cover the operation. Ask
+	// whoever governs it.
 	CodeTaskScopeBlocked Code = "TASK_SCOPE_BLOCKED"
-	// CodeTaskMemberMismatch: the authorization is not the task's member that
-	// it should be. Check which one the operation was sent under.
+	// CodeTaskMemberMismatch: this authorization belongs to another member of
+	// the task. Check which authorization the operation was sent under.
 	CodeTaskMemberMismatch Code = "TASK_MEMBER_MISMATCH"
 	// CodeTaskBindingConflict: the task is bound to something else. Check
 	// which task the operation belongs to.
@@ -129,8 +131,8 @@ const (
 	// CodeTaskWriteBudgetExhausted: the task's budget of writes is used up.
 	// Ask whoever governs it.
 	CodeTaskWriteBudgetExhausted Code = "TASK_WRITE_BUDGET_EXHAUSTED"
-	// CodeTaskConcurrencyExhausted: the task runs as much as it may. Ask
-	// whoever governs it.
+	// CodeTaskConcurrencyExhausted: the task already runs as many operations at
+	// once as it may. Ask whoever governs it.
 	CodeTaskConcurrencyExhausted Code = "TASK_CONCURRENCY_EXHAUSTED"
 	// CodeTaskToolNotAllowed: the task does not allow the tool. Ask whoever
 	// governs it.
@@ -138,11 +140,11 @@ const (
 	// CodeTaskRevisionConflict: the task was changed meanwhile. Read the task
 	// again.
 	CodeTaskRevisionConflict Code = "TASK_REVISION_CONFLICT"
-	// CodeTaskRecordInvalid: the task's record cannot be validated. Have an
-	// operator look.
+	// CodeTaskRecordInvalid: the Hub cannot validate the task's record. Ask an
+	// operator to look at it.
 	CodeTaskRecordInvalid Code = "TASK_RECORD_INVALID"
-	// CodeTaskNotFound: no such task under this authorization. That does not
-	// tell what became of its operations.
+	// CodeTaskNotFound: the Hub has no such task under this authorization. That
+	// does not tell what became of its operations.
 	CodeTaskNotFound Code = "TASK_NOT_FOUND"
 	// CodeTaskRunInactive: the task's run is not active. That does not tell
 	// what became of its operations.
@@ -164,14 +166,14 @@ const (
 	// unknown, disabled, without a page to log in at, or not open to the
 	// workspace. Check both names, and ask the Hub's administrator.
 	CodeInvalidClient Code = "invalid_client"
-	// CodeInvalidGrant: the Hub does not take the code of the login: it was used,
-	// or came too late. Begin another login.
+	// CodeInvalidGrant: the Hub refused the code of the login, because it was
+	// used before or came too late. Begin another login.
 	CodeInvalidGrant Code = "invalid_grant"
 	// CodeRateLimited: too many logins were begun in a minute. Wait.
 	CodeRateLimited Code = "rate_limited"
-	// CodeAgentAuthorizeURLInvalid: the page that the Hub sends people to is not
-	// one that may be opened. Ask the Hub's administrator.
+	// CodeAgentAuthorizeURLInvalid: the URL of the page where the Hub would have
+	// people log in is not a valid one. Ask the Hub's administrator.
 	CodeAgentAuthorizeURLInvalid Code = "agent_authorize_url_invalid"
-	// CodeAgentAuthUnavailable: the Hub cannot keep logins now. Ask later.
+	// CodeAgentAuthUnavailable: the Hub cannot store logins now. Ask again later.
 	CodeAgentAuthUnavailable Code = "agent_auth_unavailable"
 )

@@ -2,7 +2,8 @@
 // do about it.
 //
 // Every error of an inspection is an [*Error]. It carries a [Feedback], the
-// structured object that a host may hand on to its own log or to a person, and the HTTP status that decided:
+// structured object that a host may pass on to its own log or to a person, and
+// the HTTP status of the answer that decided:
 //
 //	observed, err := transport.InspectInvocation(ctx, original)
 //	var failure *feedback.Error
@@ -11,7 +12,8 @@
 //		switch failure.Feedback.NextAction {
 //		case feedback.NextInspectOriginal:
 //			// Retryable: ask the same question again, not before RetryAfter
-//			// and with a backoff. Else have an operator look.
+//			// and with a backoff. Not Retryable: ask an operator to look at
+//			// the evidence.
 //		case feedback.NextRestoreScope:
 //			// Bring the original connection back first.
 //		case feedback.NextReauthorize:
@@ -20,9 +22,10 @@
 //	}
 //
 // Nothing in this package ever allows an operation to be sent again. Dispatch
-// and Retryable speak of the question and its next action, never of the
-// operation: hand a model the message, not the bare members.
+// and Retryable describe the question and its next action, never the operation.
+// A model that is shown these two fields alone may take them for the operation's
+// own: show it the message.
 //
-// Which failure means what is a table of the README. The code has it in
-// internal/failures/table.go.
+// The README has the table of all failures and what each means. In the code it
+// is internal/failures/table.go.
 package feedback

@@ -6,35 +6,37 @@ import (
 	"time"
 )
 
-// Error is every error of an inspection.
+// Error is the type of every error that an inspection or a login returns.
 //
-// errors.Is finds its code ([Code] is an error), context.Canceled or
-// context.DeadlineExceeded where the context ended it, and the cause that the
-// caller gave that context. What errors.As and errors.Is see besides are
-// network and TLS errors (those of a certificate name its hosts) and this SDK's
-// own sentinels, never an error that quotes an answer or a credential.
+// errors.Is finds its code ([Code] is an error). Where a context ended the call,
+// errors.Is also finds context.Canceled or context.DeadlineExceeded, and the
+// cause that the caller gave that context. Besides these, errors.Is and
+// errors.As find network and TLS errors (an error about a certificate names the
+// hosts of that certificate) and the sentinels of this SDK. They never find an
+// error that quotes an answer or a credential.
 //
-// An Error is not changed after it was made and may be shared.
+// Nothing changes an Error after it was made, so goroutines may share it.
 type Error struct {
 	// Feedback is the structured account. It is embedded because its members and
 	// the status stand beside each other in the JSON.
 	Feedback
-	// StatusCode is the HTTP status of the answer that decided, of a refused
-	// 200 too; 0 where no answer did.
+	// StatusCode is the HTTP status of the answer that decided; it is 200 where
+	// this SDK refused the content of a 200, and 0 where no answer decided.
 	StatusCode int `json:"status,omitempty"`
 	// RetryAfter is how long the Hub asked to wait before the next request; 0
 	// where it did not. It is at most [MaxRetryAfter].
 	RetryAfter time.Duration `json:"-"`
-	// RequestID is what the server calls the request that it answered, or what
-	// was sent as that where no answer came; "" for a Hub, and where the server
-	// did not say. It finds the request in the server's own log.
+	// RequestID is the id by which a HermesX server's own log names the request:
+	// the one in its answer, or the one that was sent where no answer came. It
+	// is "" for a Hub, and where the server's answer names none.
 	RequestID string `json:"-"`
-	// Cursor is where the reading of a HermesX list can be gone on from, behind
-	// what it has given: the Cursor of a query takes it. It holds no secret. ""
-	// for every other error, and where the reading has to start over.
+	// Cursor is where a HermesX list that was interrupted can be continued,
+	// behind the rows that it has already given: set it as the Cursor of the
+	// next query. It holds no secret. It is "" for every other error, and where
+	// the list has to be read from its beginning.
 	Cursor string `json:"-"`
-	// Causes are what errors.Is and errors.As see besides the code. Each is safe
-	// to show, and none quotes an answer or a credential.
+	// Causes are the errors that errors.Is and errors.As find besides the code.
+	// Each is safe to show, and none quotes an answer or a credential.
 	Causes []error `json:"-"`
 }
 
@@ -42,7 +44,7 @@ type Error struct {
 // is taken to mean this long.
 const MaxRetryAfter = 24 * time.Hour
 
-// Error is the message with its code in front.
+// Error gives the operation, the code and the message.
 func (e *Error) Error() string {
 	return string(e.Feedback.Operation) + ": " + string(e.Feedback.Code) + ": " + e.Feedback.Message
 }
@@ -53,15 +55,15 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Feedback.Code
 }
 
-// OfOneInvocation reports that the failure speaks of the asked invocation alone,
-// of its evidence, its task or its tool: the same Hub may well answer about
-// others.
+// OfOneInvocation reports whether the failure concerns the asked invocation
+// alone: its evidence, its task or its tool. The same Hub may then still answer
+// about other invocations.
 func (e *Error) OfOneInvocation() bool {
 	return e.Feedback.Category == CategoryInvocationOutcomeUnknown || e.Feedback.Category == CategoryTaskControl ||
 		e.Feedback.Code == CodeCapabilityChanged
 }
 
-// Unwrap gives the causes that are safe to show; see [Error].
+// Unwrap gives the Causes.
 func (e *Error) Unwrap() []error { return e.Causes }
 
 // errorMembers are the members of the JSON of an error, without the methods of
@@ -78,8 +80,9 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(written)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. RetryAfter, RequestID,
-// Cursor and the causes are not in it: what was kept is a report, not an error to act on.
+// UnmarshalJSON reads what MarshalJSON wrote. The JSON has no RetryAfter,
+// RequestID, Cursor or causes: it is a report of the failure, not an error to
+// act on.
 func (e *Error) UnmarshalJSON(data []byte) error {
 	var read errorMembers
 	if json.Unmarshal(data, &read) != nil || read.Schema != Schema {
@@ -90,7 +93,7 @@ func (e *Error) UnmarshalJSON(data []byte) error {
 }
 
 // CodeOf gives the code of the first [*Error] or [Code] that err wraps; ""
-// for nil and for an error of somebody else.
+// for nil and for an error that is not of this SDK.
 func CodeOf(err error) Code {
 	if failure, ok := errors.AsType[*Error](err); ok {
 		return failure.Feedback.Code
@@ -100,7 +103,7 @@ func CodeOf(err error) Code {
 }
 
 // CategoryOf gives the category of the first [*Error] that err wraps; "" for
-// nil and for an error of somebody else.
+// nil and for an error that is not of this SDK.
 func CategoryOf(err error) Category {
 	if failure, ok := errors.AsType[*Error](err); ok {
 		return failure.Feedback.Category

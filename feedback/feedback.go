@@ -13,23 +13,23 @@ const Schema = "bailing.agent-feedback.v1"
 //
 // The zero value is no failure. A Feedback is a plain value: copy it freely.
 type Feedback struct {
-	// Schema is [Schema] in every Feedback of this SDK. It is marshalled as that
-	// whatever it holds.
+	// Schema is [Schema] in every Feedback of this SDK. MarshalJSON writes
+	// [Schema] whatever the field holds.
 	Schema string `json:"schema"`
 	// Category groups codes by what they mean for the host.
 	Category Category `json:"category"`
 	// Code is the most exact name of the failure.
 	Code Code `json:"code"`
-	// Origin tells whether an answer of the Hub decided, or this SDK did.
+	// Origin tells whether an answer of the Hub or this SDK decided.
 	Origin Origin `json:"origin"`
 	// Operation is what failed; for an inspection [OperationInspect].
 	Operation Operation `json:"operation"`
 	// Dispatch speaks of this inspection, never of the original operation.
 	Dispatch Dispatch `json:"dispatch"`
-	// Retryable says that NextAction may be repeated. It is never leave to
-	// create another invocation.
+	// Retryable says that NextAction may be repeated. It never permits creating
+	// another invocation.
 	Retryable bool `json:"retryable"`
-	// NextAction is the one thing that helps.
+	// NextAction is what to do next.
 	NextAction NextAction `json:"next_action"`
 	// InvocationID is the original invocation; empty where the caller gave no
 	// valid one.
@@ -51,7 +51,7 @@ func (f Feedback) MarshalJSON() ([]byte, error) {
 	return json.Marshal(members(f))
 }
 
-// UnmarshalJSON reads the wire object, of this schema alone.
+// UnmarshalJSON reads the wire object. It refuses one of another schema.
 func (f *Feedback) UnmarshalJSON(data []byte) error {
 	var read members
 	if json.Unmarshal(data, &read) != nil || read.Schema != Schema {

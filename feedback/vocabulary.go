@@ -4,8 +4,9 @@ package feedback
 type Category string
 
 const (
-	// CategoryInvalidRequest: an argument, or what the Hub was asked, is
-	// wrong. Mend the calling code; asking again as it stands changes nothing.
+	// CategoryInvalidRequest: an argument is wrong, or the Hub refused the
+	// request as wrong. Correct the calling code; the same request will fail
+	// again.
 	CategoryInvalidRequest Category = "invalid_request"
 	// CategoryCancelled: the caller gave up. Ask later if the answer still
 	// matters.
@@ -13,8 +14,8 @@ const (
 	// CategoryTransportUnavailable: the Hub could not be asked, or could not
 	// answer now. Ask the same question again, not too soon.
 	CategoryTransportUnavailable Category = "transport_unavailable"
-	// CategoryAuthorizationUnavailable: the original authorization is not
-	// there, or not any more. Restore it; never ask under another one.
+	// CategoryAuthorizationUnavailable: the original authorization does not
+	// exist, or no longer. Restore it; never ask under another one.
 	CategoryAuthorizationUnavailable Category = "authorization_unavailable"
 	// CategoryUnsupported: this Hub and this SDK have no contract for
 	// inspection in common. Compare their versions.
@@ -24,7 +25,7 @@ const (
 	// operation may have been executed.
 	CategoryInvocationOutcomeUnknown Category = "invocation_outcome_unknown"
 	// CategoryTaskControl: the task that the operation belongs to does not
-	// allow this. Take it up with whoever governs the task.
+	// allow the request. Ask whoever governs the task.
 	CategoryTaskControl Category = "task_control"
 	// CategoryUnknownFailure: none of the above. Show the code to a person.
 	CategoryUnknownFailure Category = "unknown_failure"
@@ -34,11 +35,11 @@ const (
 type Origin string
 
 const (
-	// OriginCore: an answer of the Hub other than 2xx decided. Look for the
-	// reason at the Hub.
+	// OriginCore: an answer of the Hub other than 2xx decided. The reason is at
+	// the Hub.
 	OriginCore Origin = "core"
-	// OriginSDK: this SDK decided. Look for the reason on this side, or in
-	// what the Hub sent as a success.
+	// OriginSDK: this SDK decided. The reason is on this side, or in a 2xx
+	// answer of the Hub that this SDK refused.
 	OriginSDK Origin = "sdk"
 )
 
@@ -46,48 +47,50 @@ const (
 type Operation string
 
 // OperationInspect is the reading of evidence. Keep it when passing a failure
-// on: it tells a reader that a question failed, not the operation asked about.
+// on: without it a reader may think that the original operation failed, and not
+// only the question about it.
 const OperationInspect Operation = "inspect"
 
-// What is done with a login. None of it touches an operation.
+// What this SDK does with a login. None of it touches an operation.
 const (
-	// OperationLogin: a person was to log in.
+	// OperationLogin is logging a person in.
 	OperationLogin Operation = "login"
-	// OperationStatus: the Hub was to say what it knows of a login.
+	// OperationStatus is asking the Hub what it knows of a login.
 	OperationStatus Operation = "status"
-	// OperationLogout: a login was to be ended.
+	// OperationLogout is ending a login.
 	OperationLogout Operation = "logout"
 )
 
-// Dispatch tells how far this inspection itself got. It never speaks of the
+// Dispatch tells how far this inspection itself got. It never describes the
 // original operation.
 type Dispatch string
 
 const (
 	// DispatchNotDispatched: neither of the two requests was handed to the
-	// network. The Hub does not know that it was to be asked.
+	// network, so the Hub has seen nothing of this inspection.
 	DispatchNotDispatched Dispatch = "not_dispatched"
 	// DispatchAttempted: at least one of the two requests was handed to the
 	// network. Reading has no effect, so there is nothing to clean up.
 	DispatchAttempted Dispatch = "attempted"
 )
 
-// NextAction is the one thing that helps.
+// NextAction is what a host does next after a failure.
 type NextAction string
 
 const (
-	// NextNone: nothing that a program can do by itself. Show the failure to a
+	// NextNone: a program can do nothing by itself. Show the failure to a
 	// person.
 	NextNone NextAction = "none"
-	// NextInspectOriginal: look at the original invocation again, or have an
-	// operator look at its evidence. Never create a replacement.
+	// NextInspectOriginal: inspect the original invocation again where the
+	// failure is Retryable; else ask an operator to look at its evidence. Never
+	// create a replacement.
 	NextInspectOriginal NextAction = "inspect_original"
 	// NextRestoreScope: bring back the connection, workspace and session that
 	// the operation was sent under, then ask again.
 	NextRestoreScope NextAction = "restore_scope"
 	// NextReauthorize: have a person restore the access of the original session,
 	// at the original Hub and for the original client. A new login is another
-	// session, which does not read the operation.
+	// session, which cannot read the operation.
 	NextReauthorize NextAction = "reauthorize"
 	// NextCheckCompatibility: compare the versions of the Hub and of this SDK.
 	NextCheckCompatibility NextAction = "check_compatibility"

@@ -26,10 +26,10 @@ type Capabilities struct {
 	ReadOnly bool `json:"read_only"`
 }
 
-// ParseCapabilities gives the capabilities that data, the body of an answer,
-// is. Whatever is not exactly the contract of this package is refused with a
-// [*feedback.Error] of [feedback.CodeAgentSchemaUnsupported]: the Hub does not
-// support inspection, and nothing may be tried in its place.
+// ParseCapabilities parses data, the body of a Hub's answer. It refuses whatever
+// is not exactly the contract of this package with a [*feedback.Error] of
+// [feedback.CodeAgentSchemaUnsupported]: the Hub does not support inspection,
+// and no other endpoint may stand in for it.
 func ParseCapabilities(data []byte) (Capabilities, error) {
 	var c Capabilities
 	good := false

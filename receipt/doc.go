@@ -3,9 +3,10 @@
 //
 // A receipt is evidence: the stored result, where it comes from, whether the
 // operation was dispatched, its approval and the journal of its dispatch.
-// Reading one has no effect on the operation. [Parse] takes a body only where
-// every rule of the contract holds, [Receipt.Progress] says how far the
-// operation got, and never more than the weakest part of the evidence says:
+// Reading a receipt has no effect on the operation. [Parse] accepts a body only
+// where every rule of the contract holds. [Receipt.Progress] says how far the
+// operation got, and never claims more than the weakest part of the evidence
+// does:
 //
 //	observed, err := receipt.Parse(body, receipt.Want{InvocationID: id, Workspace: workspace})
 //	if err != nil {
@@ -13,12 +14,12 @@
 //	}
 //	fmt.Println(observed.Progress().Sentence())
 //	if !observed.Settled() {
-//		// Look again later, under the same invocation id.
+//		// Inspect it again later, under the same invocation id.
 //	}
 //	if observed.Result != nil {
 //		fmt.Println(receipt.Printable(observed.Result.Text)) // untrusted text
 //	}
 //
-// The package knows no network; agentclient fetches receipts, and host checks
-// the authorization around that as well.
+// The package uses no network: agentclient fetches receipts, and host checks the
+// authorization before and after that.
 package receipt

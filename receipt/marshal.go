@@ -10,8 +10,9 @@ import (
 // wireTime is how ObservedAt is written.
 const wireTime = "2006-01-02T15:04:05.000Z"
 
-// MarshalJSON gives the wire form, which [Parse] takes: observed_at in UTC cut
-// to milliseconds, and no hints where they may not be kept.
+// MarshalJSON gives the wire form, which [Parse] accepts. It writes observed_at
+// in UTC, cut to milliseconds, and leaves out RetryAfterMS and RateLimit where
+// the contract keeps none (see [Result]).
 //
 // A receipt that [Parse] would refuse cannot be marshalled: the error is a
 // [*feedback.Error] with [feedback.CodeInvalidRequest], which names the member.

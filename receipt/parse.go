@@ -21,15 +21,16 @@ type Want struct {
 	Workspace string
 }
 
-// Parse gives the receipt that data, the body of an answer, is. It refuses
-// everything that is not exactly a receipt of the wanted invocation by the
-// contract: a receipt half believed is worse than none.
+// Parse parses data, the body of a Hub's answer. It refuses everything that the
+// contract does not allow or that is not a receipt of the wanted invocation: a
+// caller that uses the good parts of a bad receipt may conclude what the Hub
+// never observed.
 //
 // The error is a [*feedback.Error]: [feedback.CodeAgentSchemaUnsupported] where
 // the receipt or its result is of another schema,
 // [feedback.CodeInvalidRequest] where want is not valid, else
 // [feedback.CodeAgentInvalidResponse]. It names the member that is wrong and
-// quotes nothing of data. Data is not kept.
+// quotes nothing of data. Parse does not retain data.
 func Parse(data []byte, want Want) (*Receipt, error) {
 	failure := failures.Failure{Event: failures.BadArgument, Step: failures.Receipt}
 	if !identifier.InvocationID(want.InvocationID) {
@@ -45,8 +46,8 @@ func Parse(data []byte, want Want) (*Receipt, error) {
 }
 
 // UnmarshalJSON does what [Parse] does, for whatever invocation and workspace
-// data names. It leaves r as it is where it returns an error. Null is refused:
-// unmarshal into a *Receipt where there may be none.
+// data names. It leaves r as it is where it returns an error. It refuses null:
+// where there may be no receipt, unmarshal into a variable of type *Receipt.
 func (r *Receipt) UnmarshalJSON(data []byte) error {
 	parsed, err := parse(data, Want{}, failures.Failure{Step: failures.Receipt})
 	if err != nil {
@@ -56,8 +57,9 @@ func (r *Receipt) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parse is Parse with a valid want, or with none. The failure is what is known
-// of one beforehand.
+// parse does the work of [Parse]. The zero want accepts any invocation and
+// workspace. failure holds what the caller already knows of the failure that
+// parse returns, should it refuse data.
 func parse(data []byte, want Want, failure failures.Failure) (*Receipt, error) {
 	p := parser{want: want}
 	problem := "it is larger than 1 MiB"
@@ -69,7 +71,7 @@ func parse(data []byte, want Want, failure failures.Failure) (*Receipt, error) {
 		return &p.receipt, nil
 	case otherSchema:
 		failure.Event = failures.UnknownSchema
-		failure.Message = "" // that of the table says it
+		failure.Message = "" // the failure table has the message
 	default:
 		failure.Event = failures.BadBody
 		failure.Message = "The receipt was refused and must not be presented as a result: " + problem + "."
@@ -83,10 +85,10 @@ const otherSchema = "other schema"
 type parser struct {
 	receipt Receipt
 	want    Want
-	// seen are the silent members that were there.
+	// seen has the members of requiredMembers that the receipt has.
 	seen members
-	// wrong says which member was the first whose value has no place in the
-	// receipt, and why.
+	// wrong names the first member whose value the Go type of its field cannot
+	// hold, and says why; "" where there is none.
 	wrong string
 }
 
@@ -101,9 +103,10 @@ const (
 	sawText
 )
 
-// silent are the members whose absence no value tells: what stands in the
-// receipt without them is legal.
-var silent = []struct {
+// requiredMembers are those whose absence has to be noted while reading. Without
+// one of them its field is zero, which is a legal value, so no rule would refuse
+// the receipt. A rule does refuse the zero value of every other required member.
+var requiredMembers = []struct {
 	saw      members
 	name     string
 	inResult bool
@@ -116,8 +119,8 @@ var silent = []struct {
 	{sawText, "result.text", true},
 }
 
-// problem judges the whole, once it was read with err. It gives "" where
-// everything is good.
+// problem says what is wrong with the receipt after strictjson.Object has read
+// all of it and returned err; "" where nothing is.
 func (p *parser) problem(err error) string {
 	r := &p.receipt
 	if err != nil {
@@ -129,7 +132,7 @@ func (p *parser) problem(err error) string {
 	if p.wrong != "" {
 		return p.wrong
 	}
-	for _, member := range silent {
+	for _, member := range requiredMembers {
 		if p.seen&member.saw == 0 && (r.Result != nil || !member.inResult) {
 			return member.name + " is missing"
 		}
@@ -220,7 +223,7 @@ func (p *parser) resultMember(name []byte, d *jsontext.Decoder) (err error) {
 	case "business_status":
 		var status int64
 		status, err = p.positive(d, "result.business_status")
-		r.BusinessStatus = int(min(status, math.MaxInt32)) // an int can be that short
+		r.BusinessStatus = int(min(status, math.MaxInt32)) // an int may have 32 bits; a rule refuses what was cut
 	case "approval_id":
 		r.ApprovalID, err = p.positive(d, "result.approval_id")
 	case "retry_after_ms":
@@ -245,8 +248,8 @@ func (p *parser) approvalMember(name []byte, d *jsontext.Decoder) (err error) {
 	return err
 }
 
-// A value that is not as it should be leaves a zero behind, and with it the
-// limit is not kept.
+// member reads one member of a rate limit. A value of a wrong type leaves its
+// field zero, and keepHints then drops the whole limit.
 func (l *RateLimit) member(name []byte, d *jsontext.Decoder) (err error) {
 	switch string(name) {
 	case "level":
@@ -263,13 +266,16 @@ func (l *RateLimit) member(name []byte, d *jsontext.Decoder) (err error) {
 	return err
 }
 
+// refuse notes why the value of a member cannot be used, unless an earlier one
+// was noted.
 func (p *parser) refuse(member, why string) {
 	if p.wrong == "" {
 		p.wrong = member + " " + why
 	}
 }
 
-// text reads a string. It is usually the likely one, which is not copied.
+// text reads a string. Where it equals likely, as it usually does, text returns
+// likely and saves a copy.
 func (p *parser) text(d *jsontext.Decoder, member, likely string) (string, error) {
 	text, ok, err := strictjson.Text(d)
 	if !ok {
@@ -281,7 +287,8 @@ func (p *parser) text(d *jsontext.Decoder, member, likely string) (string, error
 	return string(text), err
 }
 
-// vocabulary reads a word; "", which no rule lets pass, where it is not known.
+// vocabulary reads one of values. It gives "" for any other value, and the rules
+// refuse that.
 func vocabulary[T ~string](d *jsontext.Decoder, values []T) (T, error) {
 	text, _, err := strictjson.Text(d)
 	return word(values, text), err
@@ -296,7 +303,7 @@ func (p *parser) boolean(d *jsontext.Decoder, member string, saw members) (bool,
 	return b, err
 }
 
-// positive reads an integer from 1, so that 0 can stand for a missing one.
+// positive reads an integer of at least 1: 0 stands for a member that is missing.
 func (p *parser) positive(d *jsontext.Decoder, member string) (int64, error) {
 	n, ok, err := strictjson.Integer(d)
 	if !ok || n < 1 {
@@ -349,7 +356,8 @@ func instant(text []byte) (t time.Time, ok bool) {
 	}
 	year, month, day, hour, minute, second := fields[0], time.Month(fields[1]), fields[2], fields[3], fields[4], fields[5]
 	t = time.Date(year, month, day, hour, minute, second, fields[6]*int(time.Millisecond), time.UTC)
-	// What is no real date or time, time.Date carries over.
+	// time.Date turns February 30 into a day of March, for example: a date or
+	// time that does not exist comes out changed.
 	y, m, dd := t.Date()
 	h, mi, s := t.Clock()
 	return t, y == year && m == month && dd == day && h == hour && mi == minute && s == second

@@ -8,21 +8,21 @@ import (
 )
 
 // Printable gives text in a form that is safe on a terminal and in a line of a
-// log: what could move the cursor, break the line, reorder what stands around
-// it or hide in it becomes visible as an escape of the Go language, such as
-// \n, \x1b, \u202e or \U000e0041. Letters, marks, digits, punctuation, symbols
-// and spaces of any language stay as they are.
+// log. A character that could move the cursor, break the line, reorder the text
+// around it or stay invisible is replaced by an escape of the Go language, such
+// as \n, \x1b, \u202e or \U000e0041. Letters, marks, digits, punctuation,
+// symbols and spaces of any language stay as they are.
 //
 // Escaped are: controls (C0, DEL, C1), line and paragraph separators, format
 // characters (bidirectional marks, zero-width characters, the byte order mark,
 // tags), invisible letters, private-use and unassigned characters, and bytes
-// that are not UTF-8. A variation selector stays only where it picks the look
-// of the symbol or Chinese character before it, and a combining mark only
-// where there is a character for it in the text.
+// that are not UTF-8. A variation selector stays only behind a symbol or Chinese
+// character whose form it selects, and a combining mark only behind a character
+// that it can combine with.
 //
-// A backslash is doubled, so that what looks like an escape is one. Printable
-// of a printable text therefore doubles its backslashes again: call it once,
-// where the text is printed.
+// A backslash is doubled. Without that, the text \x1b of six bytes would look
+// like an escape. A second call doubles the backslashes again, so call Printable
+// once, where the text is printed.
 func Printable(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -49,13 +49,13 @@ func Printable(text string) string {
 
 const (
 	noBase = ' '
-	// blank are letters and symbols that show nothing: the empty Braille
+	// blank are letters and symbols without a visible form: the empty Braille
 	// pattern, a Khitan filler and a musical null notehead.
 	blank = "\u2800\U00016fe4\U0001d159"
 )
 
-// plain reports whether r can be printed as it is after the character before,
-// which was.
+// plain reports whether r can be printed as it is behind before, the character
+// that was printed last.
 func plain(r, before rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -72,6 +72,6 @@ func plain(r, before rune) bool {
 	return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r)
 }
 
-// emojiText reports whether r is one of the characters that are no symbols and
-// have a look as an emoji all the same.
+// emojiText reports whether r is one of the characters that Unicode does not
+// count as symbols although a variation selector turns them into emoji.
 func emojiText(r rune) bool { return strings.ContainsRune("#*0123456789‼⁉ℹ〰", r) }

@@ -7,12 +7,12 @@ type Progress string
 
 const (
 	// ProgressUnresolved: the evidence does not settle what became of the
-	// operation; it may have been executed. Keep its identifiers, look later,
-	// and have a person reconcile it with the business system.
+	// operation; it may have been executed. Keep its identifiers, inspect it
+	// again later, and have a person reconcile it with the business system.
 	ProgressUnresolved Progress = "unresolved"
 	// ProgressInFlight: an attempt may have reached the business system and no
-	// outcome is confirmed: it may still be running, or be lost. Look later,
-	// and never send the operation again.
+	// outcome is confirmed: it may still be running, or be lost. Inspect it
+	// again later, and never send the operation again.
 	ProgressInFlight Progress = "in_flight"
 	// ProgressExecuted: the business system carried the operation out. Report
 	// the result.
@@ -23,21 +23,23 @@ const (
 	// ProgressDenied: approval was denied. Tell whoever asked for the
 	// operation.
 	ProgressDenied Progress = "denied"
-	// ProgressAwaitingApproval: a person has to decide. Say so, and look later.
+	// ProgressAwaitingApproval: a person has to decide. Say so, and inspect it
+	// again later.
 	ProgressAwaitingApproval Progress = "awaiting_approval"
-	// ProgressApprovedNotDispatched: approved, and not carried out for that.
-	// Say both. Continuing the original is an operation of its own, which this
-	// SDK does not have.
+	// ProgressApprovedNotDispatched: the operation was approved, and no attempt
+	// to carry it out was made. Say both. Continuing it would be another
+	// operation, which this SDK does not offer.
 	ProgressApprovedNotDispatched Progress = "approved_not_dispatched"
 	// ProgressRejectedBeforeDispatch: the Hub rejected the operation before it
-	// dispatched it. Report the result, and look later where it is not settled.
+	// dispatched it. Report the result, and inspect it again later where it is
+	// not settled.
 	ProgressRejectedBeforeDispatch Progress = "rejected_before_dispatch"
 	// ProgressInProgress: the Hub has taken the operation on and has no outcome
-	// yet. Look later.
+	// yet. Inspect it again later.
 	ProgressInProgress Progress = "in_progress"
-	// ProgressNoEvidence: neither a result nor an approval. That is no proof
-	// that nothing happened. Keep the identifiers and have the original looked
-	// at.
+	// ProgressNoEvidence: there is neither a result nor an approval. That does
+	// not prove that nothing happened. Keep the identifiers and ask an operator
+	// to look at the original.
 	ProgressNoEvidence Progress = "no_evidence"
 )
 
@@ -47,7 +49,7 @@ func (r *Receipt) Progress() Progress { return r.row().progress }
 
 // Settled reports whether no later observation is expected to change the
 // progress. It is false for a zero or nil receipt, and wherever the result has
-// AutoRetryAllowed: the Hub would let that original be continued.
+// AutoRetryAllowed, because the Hub would let such an operation be continued.
 func (r *Receipt) Settled() bool { return r.row().settled && !retryAllowed(r) }
 
 func (r *Receipt) row() row {
@@ -70,9 +72,9 @@ const (
 	notSettled = false
 )
 
-// table says how far an operation got: the first row that fits. It is that of
-// the design, row by row. A row's settled holds unless the result allows a
-// retry: see [Receipt.Settled].
+// table says how far an operation got: the first row whose condition holds
+// decides. It is the table of the README, row by row. The settled of a row holds
+// unless the result allows a retry: see [Receipt.Settled].
 var table = []row{
 	{ProgressUnresolved, either(contradictory, outsideVocabulary), notSettled},
 	{ProgressInFlight, both(journal(JournalDispatching, JournalResponseRecorded), not(dispatch(DispatchNotDispatched))), notSettled},
@@ -98,12 +100,14 @@ func noResult(r *Receipt) bool { return r.Result == nil }
 
 func retryAllowed(r *Receipt) bool { return r.Result != nil && r.Result.AutoRetryAllowed }
 
-// contradictory: a result whose ok is not (state is executed).
+// contradictory holds for a result that says ok in a state other than executed,
+// or executed without ok.
 func contradictory(r *Receipt) bool {
 	return r.Result != nil && r.Result.OK != (r.Result.State == StateExecuted)
 }
 
-// outsideVocabulary holds for no receipt from [Parse], but for the zero one.
+// outsideVocabulary holds where a value is none of its constants. [Parse] gives
+// no such receipt; the zero Receipt is one.
 func outsideVocabulary(r *Receipt) bool {
 	return !known(resultSources, r.ResultSource) || !known(dispatchStates, r.DispatchState) ||
 		!known(approvalStatuses, r.Approval.Status) || !known(journalStates, r.JournalState) ||
@@ -152,7 +156,7 @@ var sentences = map[Progress]string{
 }
 
 // Sentence says the progress in plain words, for a person or a model. A value
-// that is not one of the constants reads like [ProgressUnresolved].
+// that is not one of the constants gives the sentence of [ProgressUnresolved].
 func (p Progress) Sentence() string {
 	if sentence, ok := sentences[p]; ok {
 		return sentence

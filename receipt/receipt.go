@@ -24,7 +24,7 @@ type Receipt struct {
 	// SchemaVersion is [Schema].
 	SchemaVersion string `json:"schema_version"`
 	// ReadOnly is true and BusinessOperationPerformed is false: this inspection
-	// only read. They do not speak of the original operation, which may have
+	// only read. They do not describe the original operation, which may have
 	// been executed.
 	ReadOnly                   bool `json:"read_only"`
 	BusinessOperationPerformed bool `json:"business_operation_performed"`
@@ -34,8 +34,8 @@ type Receipt struct {
 	AgentRunID   string `json:"agent_run_id"`
 	Route        string `json:"route"`
 	Tool         string `json:"tool"`
-	// ObservedAt is when the Hub looked, in UTC, to the millisecond. It is no
-	// leave to dispatch anything.
+	// ObservedAt is when the Hub made the observation, in UTC, to the
+	// millisecond. Nothing may be dispatched because of it.
 	ObservedAt time.Time `json:"observed_at"`
 	// Result is the stored result; nil where there is no valid one.
 	Result *Result `json:"result"`
@@ -44,9 +44,9 @@ type Receipt struct {
 	ResultSource ResultSource `json:"result_source"`
 	// DispatchState tells whether the operation was dispatched.
 	DispatchState DispatchState `json:"dispatch_state"`
-	// Approval is how the approval stands now.
+	// Approval is the state of the approval when the Hub observed it.
 	Approval Approval `json:"approval"`
-	// JournalState is what the journal has of the dispatch.
+	// JournalState is what the Hub's journal has recorded of the dispatch.
 	JournalState JournalState `json:"journal_state"`
 }
 
@@ -60,23 +60,24 @@ type Result struct {
 	Tool         string `json:"tool"`
 	// State is where the invocation stood when the result was stored.
 	State ResultState `json:"state"`
-	// OK is what the tool's answer said of itself.
+	// OK says whether the tool's answer called itself a success.
 	OK bool `json:"ok"`
-	// AutoRetryAllowed describes the original result. It allows the reader of
-	// this receipt nothing.
+	// AutoRetryAllowed describes the original result. It does not allow the
+	// reader of this receipt to send anything.
 	AutoRetryAllowed bool `json:"auto_retry_allowed"`
 	// Text is the tool's answer, at most 8,192 UTF-16 code units of untrusted
 	// data: print it through [Printable].
 	Text string `json:"text"`
-	// BusinessStatus is what the business system answered as its status, any
-	// three digits from 100 to 999; 0 where there is none.
+	// BusinessStatus is the status that the business system answered with, from
+	// 100 to 999; 0 where there is none.
 	BusinessStatus int `json:"business_status,omitempty"`
-	// ApprovalID is the approval that the result speaks of, from 1; 0 where
-	// there is none. It can differ from that of [Receipt.Approval].
+	// ApprovalID is the id of the approval that the result names, at least 1; 0
+	// where it names none. It can differ from that of [Receipt.Approval].
 	ApprovalID int64 `json:"approval_id,omitempty"`
-	// RetryAfterMS is the Hub's hint, in milliseconds from 1 to 86,400,000; 0
-	// where there is none. It and RateLimit are kept only of a result that was
-	// rejected before dispatch with AutoRetryAllowed, to be shown to a person.
+	// RetryAfterMS is the Hub's hint when to try again, in milliseconds from 1
+	// to 86,400,000; 0 where there is none. This package keeps it and RateLimit
+	// only for a result that was rejected before dispatch with AutoRetryAllowed.
+	// Both are there to be shown to a person.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
 	// RateLimit is the limit that the invocation met; nil where there is none.
 	RateLimit *RateLimit `json:"rate_limit,omitempty"`
@@ -94,7 +95,7 @@ type RateLimit struct {
 	Source string `json:"source"`
 }
 
-// Approval is how the approval of the operation stands.
+// Approval is the state of the operation's approval.
 type Approval struct {
 	// Status is [ApprovalNone] where no approval was asked for.
 	Status ApprovalStatus `json:"status"`

@@ -14,15 +14,16 @@ const (
 	maxRetryAfter  = 86_400_000
 )
 
-// A rule is one thing that holds of every good receipt. broken continues a
-// sentence.
+// A rule holds for every good receipt. broken is the end of a sentence that says
+// how a receipt breaks it.
 type rule struct {
 	broken string
 	holds  func(*Receipt) bool
 }
 
-// rules are those of the contract, section 3. Schemas come before all others
-// and hints break nothing: see unsupported and keepHints.
+// rules are those of the contract, section 3, except two: the schemas are
+// checked before these rules (see unsupported), and a bad hint is dropped and
+// does not make the receipt bad (see keepHints).
 var rules = []rule{
 	{"read_only is not true", func(r *Receipt) bool { return r.ReadOnly }},
 	{"business_operation_performed is not false", func(r *Receipt) bool { return !r.BusinessOperationPerformed }},
@@ -75,7 +76,8 @@ func (r *Receipt) broken() string {
 	return ""
 }
 
-// keepHints drops what may not be kept.
+// keepHints drops the hints where the contract keeps none, and those that are
+// not of the form of the contract.
 func (r *Result) keepHints() {
 	kept := r.State == StateRejectedBeforeDispatch && r.AutoRetryAllowed
 	if !kept || r.RetryAfterMS < 1 || r.RetryAfterMS > maxRetryAfter {
@@ -96,14 +98,15 @@ func (l *RateLimit) good() bool {
 // fits reports whether text, valid UTF-8, has at most so many UTF-16 code
 // units.
 func fits(text string, units int) bool {
-	// A code unit is one to three bytes of UTF-8.
+	// UTF-8 has one to three bytes for each UTF-16 code unit, so that most texts
+	// need no counting.
 	return len(text) <= units || len(text) <= 3*units && utf16Len(text) <= units
 }
 
-// utf16Len counts the UTF-16 code units of valid UTF-8: one for every byte
-// that begins a character, one more where that is a character of four bytes.
-// It takes eight bytes at a time, because decoding a long Chinese text only to
-// count it costs a third of parsing it.
+// utf16Len counts the UTF-16 code units of valid UTF-8: one for every byte that
+// begins a character, and one more where that character has four bytes. It
+// counts eight bytes at a time. To decode a long Chinese text only to count it
+// would take a third as long as parsing it.
 func utf16Len(s string) (units int) {
 	const highBits = 0x8080808080808080
 	units = len(s)
