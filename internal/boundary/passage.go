@@ -29,7 +29,8 @@ var errSentBefore = errors.New("the request was sent before")
 // request has been written, and that a connection is looked for once more. An
 // attempt of which nothing was written may look for another connection.
 type passage struct {
-	end context.CancelCauseFunc
+	end   context.CancelCauseFunc
+	hooks httptrace.ClientTrace
 	// markName and markValue are a header of this request alone: with the
 	// caller's transport, other requests may go out within its context.
 	markName, markValue string
@@ -47,11 +48,8 @@ func watchPassage(ctx context.Context, header http.Header) (context.Context, *pa
 		p.markName, p.markValue = "Authorization", credential[0]
 	}
 	ctx, p.end = context.WithCancelCause(ctx)
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteHeaderField: p.wroteHeaderField,
-		GetConn:          p.getConn,
-		GotConn:          p.gotConn,
-	}), p
+	p.hooks.WroteHeaderField, p.hooks.GetConn, p.hooks.GotConn = p.wroteHeaderField, p.getConn, p.gotConn
+	return httptrace.WithClientTrace(ctx, &p.hooks), p
 }
 
 // wroteHeaderField is called before the last byte of a request's headers is on
