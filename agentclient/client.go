@@ -2,16 +2,14 @@ package agentclient
 
 import (
 	"context"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/oauth2"
 
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/internal/nothing"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
@@ -45,12 +43,9 @@ type Config struct {
 // authorization. It is safe for concurrent use and does not change after
 // [New], save for what [WithNegotiationReuse] remembers.
 type BailingHubAgentClient struct {
-	workspace string
 	transport *boundary.Transport
-	hub       *inspection.Server
-	// negotiated is when the last good negotiation was; nil without one, and
-	// after any failure since.
-	negotiated atomic.Pointer[time.Time]
+	hub       *inspection.Hub
+	tokens    *inspection.TokenSource
 }
 
 // New checks everything and gives a client. Its errors match
@@ -70,25 +65,15 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 	if nothing.Is(cfg.TokenSource) {
 		return nil, invalid("Config.TokenSource is missing.")
 	}
-	transport := settings.Shared
-	if transport == nil {
-		transport = boundary.NewTransport(settings)
-	}
-	hub, err := boundary.NewClient(transport, hubURL, boundary.HubRequests)
+	transport := boundary.NewTransport(settings)
+	client, err := boundary.NewClient(transport, hubURL, boundary.HubRequests)
 	if err != nil {
 		return nil, invalid("Config.HubURL cannot be sent to.")
 	}
 	return &BailingHubAgentClient{
-		workspace: cfg.Workspace,
 		transport: transport,
-		hub: &inspection.Server{
-			Name:     "the Hub",
-			Again:    "The original can be inspected again.",
-			Client:   hub,
-			Source:   func() oauth2.TokenSource { return cfg.TokenSource },
-			Settings: settings,
-			Code:     hubCode,
-		},
+		hub:       inspection.NewHub(client, cfg.Workspace, settings),
+		tokens:    inspection.NewTokenSource(cfg.TokenSource, inspection.HubAgain),
 	}, nil
 }
 
@@ -100,13 +85,16 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 // [feedback.CodeAgentSchemaUnsupported]. The time limit and the repeats are
 // those of an inspection.
 func (c *BailingHubAgentClient) InvocationInspectionCapabilities(ctx context.Context) (receipt.Capabilities, error) {
-	i, err := c.hub.Begin(ctx, inspection.Subject{})
+	i, err := c.hub.Begin(ctx, "", c.tokens.Guard())
 	if err != nil {
 		return receipt.Capabilities{}, err
 	}
 	defer i.End()
-	capabilities, err := c.negotiate(i)
-	return capabilities, c.remember(err)
+	capabilities, err := c.hub.Negotiate(i)
+	if err != nil {
+		c.hub.Forget()
+	}
+	return capabilities, err
 }
 
 // InspectInvocation reads the receipt of an original invocation: what the Hub
@@ -122,16 +110,16 @@ func (c *BailingHubAgentClient) InspectInvocation(ctx context.Context, invocatio
 	if !identifier.InvocationID(invocationID) {
 		return nil, invalid("The invocation id must be 64 lower-case hexadecimal digits.")
 	}
-	i, err := c.hub.Begin(ctx, inspection.Subject{InvocationID: invocationID})
+	i, err := c.hub.Begin(ctx, invocationID, c.tokens.Guard())
 	if err != nil {
 		return nil, err
 	}
 	defer i.End()
-	observed, err := c.inspect(i, invocationID)
-	err = c.remember(err)
-	if c.hub.Settings.Shared == nil {
-		i.Log(err)
+	observed, err := c.hub.Inspect(i, invocationID)
+	if err != nil {
+		c.hub.Forget() // any failure ends the reuse of a negotiation
 	}
+	i.Log(err)
 	return observed, err
 }
 

@@ -11,7 +11,16 @@ import (
 
 // Option changes what a client does by default. The functions of this package
 // whose names begin with With make one; a nil Option is an invalid request.
-type Option func(*boundary.Settings) error
+type Option interface{ isOption() }
+
+// option is every Option. It is a boundary.Change too, which the packages that
+// take options know.
+type option func(*boundary.Settings) error
+
+func (option) isOption() {}
+
+// Apply implements [boundary.Change].
+func (o option) Apply(s *boundary.Settings) error { return o(s) }
 
 // WithHTTPClient borrows client for all requests: its transport, untouched, and
 // its Timeout, for each single request. Its cookie jar and its CheckRedirect
@@ -30,20 +39,20 @@ type Option func(*boundary.Settings) error
 // transport would send for a second time, after it has once been written, is
 // ended instead, and counts as a lost connection.
 func WithHTTPClient(client *http.Client) Option {
-	return func(s *boundary.Settings) error {
+	return option(func(s *boundary.Settings) error {
 		if client != nil && client.Transport != nil && nothing.Is(client.Transport) {
 			return invalid("WithHTTPClient: the transport of the client is a nil pointer.")
 		}
 		s.HTTPClient = client
 		return nil
-	}
+	})
 }
 
 // WithTimeout limits the whole of an inspection: token, negotiation, receipt,
 // repeats and the waits between them. Zero means the default, 15 seconds; there
 // is no way to wait without a limit. A negative limit is an invalid request.
 func WithTimeout(limit time.Duration) Option {
-	return func(s *boundary.Settings) error {
+	return option(func(s *boundary.Settings) error {
 		switch {
 		case limit < 0:
 			return invalid("WithTimeout: the limit must not be negative.")
@@ -52,20 +61,20 @@ func WithTimeout(limit time.Duration) Option {
 		}
 		s.Timeout = limit
 		return nil
-	}
+	})
 }
 
 // WithMaxRetries limits how many requests of one inspection are repeated, in
 // all, after a lost connection or where the Hub cannot answer now. Zero means
 // never. The default is also the most: 2. Anything else is an invalid request.
 func WithMaxRetries(most int) Option {
-	return func(s *boundary.Settings) error {
+	return option(func(s *boundary.Settings) error {
 		if most < 0 || most > boundary.DefaultMaxRetries {
 			return invalid("WithMaxRetries: the number must be 0, 1 or 2.")
 		}
 		s.MaxRetries = most
 		return nil
-	}
+	})
 }
 
 // WithLogger has one record written for each inspection and one for each
@@ -75,10 +84,10 @@ func WithMaxRetries(most int) Option {
 // not saved: connection key and session id, and never a token. Nil, and no such
 // option, mean no records.
 func WithLogger(logger *slog.Logger) Option {
-	return func(s *boundary.Settings) error {
+	return option(func(s *boundary.Settings) error {
 		s.Logger = logger
 		return nil
-	}
+	})
 }
 
 // WithNegotiationReuse lets a good negotiation count for this long instead of
@@ -86,11 +95,11 @@ func WithLogger(logger *slog.Logger) Option {
 // once. Zero, and no such option, mean that every inspection negotiates, as the
 // Hub's contract has it. A negative time is an invalid request.
 func WithNegotiationReuse(limit time.Duration) Option {
-	return func(s *boundary.Settings) error {
+	return option(func(s *boundary.Settings) error {
 		if limit < 0 {
 			return invalid("WithNegotiationReuse: the time must not be negative.")
 		}
 		s.NegotiationReuse = limit
 		return nil
-	}
+	})
 }

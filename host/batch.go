@@ -2,17 +2,10 @@ package host
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"log/slog"
-	"math/rand/v2"
-	"net/http"
-	"runtime"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
@@ -24,19 +17,6 @@ const (
 	maxConcurrency     = 1024
 	// batchNegotiation is how long a negotiation counts in a batch.
 	batchNegotiation = 60 * time.Second
-	// A Hub that says 429 or 503 makes the whole batch wait: as long as it
-	// asks, but no longer than longestPause; where it does not say, firstPause,
-	// doubled with each time in a row.
-	firstPause   = time.Second
-	longestPause = 30 * time.Second
-	// pauseJitter comes on top, so that not everybody is back at once.
-	pauseJitter = 200 * time.Millisecond
-	// maxPushbacks is how often one entry is asked again after 429 or 503, and
-	// how many pauses in a row a binding may bring on without one good answer.
-	maxPushbacks = 8
-	// maxUnnegotiated is how many negotiations in a row may fail before the
-	// rest of a binding's entries get the answer of the last one.
-	maxUnnegotiated = 3
 )
 
 // Observation is what a batch learned of one of its entries: a receipt or an
@@ -116,7 +96,7 @@ func (t *Transport) InspectInvocations(ctx context.Context, originals []Original
 		err := b.configure(ctx, opts)
 		if err == nil {
 			var done func()
-			b.shared, done = t.settings.Shared.Limited(b.concurrency)
+			b.shared, done = t.shared.Limited(b.concurrency)
 			defer done()
 			defer b.release()
 			b.entries = make([]entry, 0, len(originals))
@@ -162,47 +142,6 @@ type batch struct {
 	round     int       // what is asked between two pauses is one
 }
 
-// lane is the part of a batch that belongs to one binding. While it has no
-// negotiation, one request is made in it at a time.
-type lane struct {
-	session *session
-	client  *agentclient.BailingHubAgentClient
-
-	waiting []*entry
-	delayed []*entry // to be asked again, in the order of their times
-
-	negotiating  bool
-	negotiated   time.Time // zero before it, and after a failure that is not of one invocation
-	unnegotiated int       // negotiations that failed, in a row
-	notBefore    time.Time // the next one
-
-	pushbacks  int  // rounds in a row in which the Hub pushed back
-	lastPushed int  // the last of them
-	dispatched bool // a request has left
-	ended      bool // what was left has got an answer
-}
-
-// entry is one original of a batch.
-type entry struct {
-	lane               *lane
-	original           Original // as given
-	start, notBefore   time.Time
-	pushbacks, repeats int
-}
-
-// work is one thing to do in a lane, and what came of it.
-type work struct {
-	lane  *lane
-	entry *entry // nil for a negotiation
-	round int
-
-	had      progress
-	receipt  *receipt.Receipt
-	err      error
-	returned bool
-	panicked any
-}
-
 func (b *batch) configure(ctx context.Context, opts []BatchOption) error {
 	switch {
 	case ctx == nil:
@@ -219,39 +158,6 @@ func (b *batch) configure(ctx context.Context, opts []BatchOption) error {
 		}
 	}
 	return nil
-}
-
-// add puts an entry into the lane of its binding.
-func (b *batch) add(given Original) error {
-	if err := given.valid(); err != nil {
-		return err
-	}
-	s, err := b.transport.session(given)
-	if err != nil {
-		return err
-	}
-	l := b.lanes[s.sessionKey]
-	if l == nil {
-		settings := b.transport.settings
-		settings.Shared, settings.Prompt = b.shared, b.transport.prompt
-		settings.MaxRetries = 0 // the batch repeats, all together
-		settings.NegotiationReuse = batchNegotiation
-		l = &lane{session: s, client: s.newClient(settings)}
-		b.lanes[s.sessionKey] = l
-		b.order = append(b.order, l)
-	} else {
-		b.transport.release(s) // the lane has it once
-	}
-	b.entries = append(b.entries, entry{lane: l, original: given})
-	l.waiting = append(l.waiting, &b.entries[b.open])
-	b.open++
-	return nil
-}
-
-func (b *batch) release() {
-	for _, l := range b.order {
-		b.transport.release(l.session)
-	}
 }
 
 func (b *batch) run(yield func(Observation) bool) {
@@ -351,240 +257,6 @@ func (b *batch) start(ctx context.Context, todo chan *work, done chan<- *work) <
 	return time.After(first.Sub(now))
 }
 
-// pick takes the next thing to do, from the lanes in turn.
-func (b *batch) pick(now time.Time) *work {
-	for range b.order {
-		l := b.order[b.next]
-		b.next = (b.next + 1) % len(b.order)
-		for len(l.delayed) > 0 && !l.delayed[0].notBefore.After(now) {
-			l.waiting = append(l.waiting, l.delayed[0])
-			l.delayed = l.delayed[1:]
-		}
-		switch {
-		case l.negotiating || len(l.waiting) == 0 || l.notBefore.After(now):
-		case now.Sub(l.negotiated) >= batchNegotiation:
-			l.negotiating = true
-			return &work{lane: l}
-		default:
-			return &work{lane: l, entry: l.next()}
-		}
-	}
-	return nil
-}
-
-// run does the work and hands it back, whatever becomes of it; there is room.
-func (w *work) run(ctx context.Context, done chan<- *work) {
-	defer func() {
-		if !w.returned {
-			w.panicked = recover()
-		}
-		done <- w
-	}()
-	w.do(ctx)
-	w.returned = true
-}
-
-func (w *work) do(ctx context.Context) {
-	if w.entry == nil {
-		_, w.err = checked(w.lane.session, ctx, &w.had, "", w.lane.client.InvocationInspectionCapabilities)
-		return
-	}
-	if w.entry.start.IsZero() {
-		w.entry.start = time.Now()
-	}
-	w.receipt, w.err = w.lane.session.inspect(ctx, w.lane.client, &w.had, w.entry.original)
-}
-
-// take decides what came back means for its entry, its lane and the batch, and
-// gives the answers that it settles.
-func (b *batch) take(w *work) []Observation {
-	l, e := w.lane, w.entry
-	b.running--
-	if e == nil {
-		l.negotiating = false
-	}
-	switch {
-	case w.panicked != nil:
-		panic(w.panicked)
-	case !w.returned:
-		runtime.Goexit()
-	case w.err == nil && e == nil:
-		l.dispatched, l.negotiated, l.unnegotiated = true, w.had.answered, 0
-		return nil
-	case w.err == nil:
-		l.pushbacks = 0
-		return []Observation{b.answer(e, w.receipt, nil)}
-	}
-
-	failure, _ := errors.AsType[*feedback.Error](w.err)
-	if e == nil || !failure.OfOneInvocation() {
-		l.negotiated = time.Time{}
-	}
-	l.dispatched = l.dispatched || failure.Feedback.Dispatch == feedback.DispatchAttempted
-	if b.caller.Err() != nil && (e == nil || b.repeats(failure)) {
-		if e != nil {
-			l.delay(e)
-		}
-		return nil // abandon says it
-	}
-	inTime := true
-	switch withheld := w.had.withheld; {
-	case withheld != nil && pushedBack(withheld):
-		b.slowDown(w, withheld.RetryAfter)
-	case pushedBack(failure):
-		inTime = b.slowDown(w, failure.RetryAfter)
-	}
-	var ended []*lane // what is left in them gets this answer
-	switch {
-	case failure.Feedback.Code == feedback.CodeAgentBindingChanged, w.had.refreshFailed.Load():
-		ended = []*lane{l}
-	case !inTime:
-		ended = b.sameHub(l)
-	case b.givesUp(w, failure):
-		ended = []*lane{l}
-	case e == nil && isStoreFailure(failure):
-		e = l.next() // it is the answer to one
-	case e == nil:
-		return nil
-	case b.again(w, failure):
-		return nil
-	}
-	var answered []*entry
-	if e != nil {
-		answered = append(answered, e)
-	}
-	for _, l := range ended {
-		l.ended = true
-		answered = append(answered, l.left()...)
-	}
-	return b.failed(answered, failure)
-}
-
-// repeats reports a failure after which the same request may be sent again by
-// itself (contract, section 4). That of a renewal of the session is not.
-func (b *batch) repeats(failure *feedback.Error) bool {
-	return b.transport.settings.MaxRetries > 0 &&
-		failure.Feedback.Category == feedback.CategoryTransportUnavailable &&
-		failure.Feedback.Code != feedback.CodeAgentRequestTimeout &&
-		!boundary.WillRefuseAgain(failure)
-}
-
-// pushedBack reports that the Hub has too much to do. Not every 503 says so.
-func pushedBack(failure *feedback.Error) bool {
-	return (failure.StatusCode == http.StatusTooManyRequests || failure.StatusCode == http.StatusServiceUnavailable) &&
-		failure.Feedback.Category == feedback.CategoryTransportUnavailable
-}
-
-// isStoreFailure reports a failure that no Hub has a part in. The store may be
-// well again for the next entry.
-func isStoreFailure(failure *feedback.Error) bool {
-	return failure.Feedback.Code == feedback.CodeUnknownFailure && failure.StatusCode == 0
-}
-
-// givesUp reports whether a failure is the answer to all that is left in its
-// lane. Where not, a negotiation that failed is made again.
-func (b *batch) givesUp(w *work, failure *feedback.Error) bool {
-	l := w.lane
-	switch {
-	case pushedBack(failure) && l.pushbacks > maxPushbacks:
-		return true
-	case pushedBack(failure) && b.repeats(failure):
-		l.unnegotiated = 0
-		l.notBefore = b.notBefore
-	case w.entry != nil:
-		return failure.Feedback.Code == feedback.CodeAgentAuthorizationUnavailable &&
-			failure.StatusCode != http.StatusForbidden // that may be one tool's
-	case isStoreFailure(failure):
-		return false
-	case !b.repeats(failure):
-		return true
-	default:
-		wait, ok := boundary.RepeatWait(l.unnegotiated, failure.RetryAfter)
-		l.unnegotiated++
-		l.notBefore = w.had.answered.Add(wait)
-		if !ok || l.unnegotiated == maxUnnegotiated || b.tooLate(l.notBefore) {
-			return true
-		}
-	}
-	if w.entry == nil && len(l.waiting) > 0 {
-		b.logRepeat(l.waiting[0], failure, l.notBefore)
-	}
-	return false
-}
-
-// again puts an entry back to be asked once more, where it may be.
-func (b *batch) again(w *work, failure *feedback.Error) bool {
-	e := w.entry
-	switch {
-	case !b.repeats(failure) || e.lane.ended:
-		return false
-	case pushedBack(failure):
-		e.pushbacks++
-		e.notBefore = b.notBefore
-		if e.pushbacks > maxPushbacks {
-			return false
-		}
-	default:
-		wait, ok := boundary.RepeatWait(e.repeats, failure.RetryAfter)
-		e.repeats++
-		e.notBefore = w.had.answered.Add(wait)
-		if !ok || e.repeats > b.transport.settings.MaxRetries || b.tooLate(e.notBefore) {
-			return false
-		}
-	}
-	b.logRepeat(e, failure, e.notBefore)
-	e.lane.delay(e)
-	return true
-}
-
-func (b *batch) logRepeat(e *entry, failure *feedback.Error, at time.Time) {
-	boundary.LogRepeat(b.caller, b.transport.settings.Logger, slog.String("invocation_id", e.original.InvocationID), string(failure.Feedback.Code), failure.StatusCode, time.Until(at))
-}
-
-// slowDown makes the whole batch wait, unless that would last to the caller's
-// deadline, or nothing is left to ask that Hub. What was asked in an earlier
-// round speaks of a pause that was made already, and makes the next one no
-// longer.
-func (b *batch) slowDown(w *work, asked time.Duration) (inTime bool) {
-	l := w.lane
-	if w.round > l.lastPushed {
-		l.lastPushed = w.round
-		l.pushbacks++
-	}
-	if asked == 0 {
-		asked = firstPause << min(max(l.pushbacks-1, 0), maxPushbacks)
-	}
-	until := w.had.answered.Add(min(asked, longestPause) + rand.N(pauseJitter))
-	switch {
-	case b.tooLate(until):
-		return false
-	case !slices.ContainsFunc(b.sameHub(l), func(l *lane) bool { return !l.ended }):
-		return true
-	}
-	if w.round == b.round {
-		b.round++
-	}
-	b.notBefore = latest(b.notBefore, until)
-	return true
-}
-
-// sameHub gives the lanes at the Hub of one.
-func (b *batch) sameHub(l *lane) (same []*lane) {
-	for _, other := range b.order {
-		if other.session.binding.HubURL == l.session.binding.HubURL {
-			same = append(same, other)
-		}
-	}
-	return same
-}
-
-// tooLate reports that the caller's context has a deadline, and it is not after
-// t: what waits until then is better answered now.
-func (b *batch) tooLate(t time.Time) bool {
-	deadline, ok := b.caller.Deadline()
-	return ok && !t.Before(deadline)
-}
-
 // abandon answers what is left once the caller's context has ended.
 func (b *batch) abandon() (answers []Observation) {
 	now := time.Now()
@@ -612,40 +284,10 @@ func (b *batch) failed(entries []*entry, failure *feedback.Error) (answers []Obs
 	return answers
 }
 
-// delay keeps an entry until its time.
-func (l *lane) delay(e *entry) {
-	at, _ := slices.BinarySearchFunc(l.delayed, e, func(a, b *entry) int { return a.notBefore.Compare(b.notBefore) })
-	l.delayed = slices.Insert(l.delayed, at, e)
-}
-
-// left takes all entries that nobody is asking about.
-func (l *lane) left() []*entry {
-	left := append(l.waiting, l.delayed...)
-	l.waiting, l.delayed = nil, nil
-	return left
-}
-
-// next takes the first that waits for nothing but its turn; nil for none.
-func (l *lane) next() *entry {
-	if len(l.waiting) == 0 {
-		return nil
-	}
-	e := l.waiting[0]
-	l.waiting = l.waiting[1:]
-	return e
-}
-
 func (b *batch) answer(e *entry, observed *receipt.Receipt, err error) Observation {
 	if e.start.IsZero() {
 		e.start = time.Now()
 	}
 	b.transport.logInspection(b.caller, e.start, e.original.InvocationID, err)
 	return Observation{Original: e.original, Receipt: observed, Err: err}
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

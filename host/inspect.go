@@ -6,27 +6,24 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
-	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/receipt"
-	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// inspect does one inspection: the low-level client's requests, and a look at
-// what the host recorded.
-func (s *session) inspect(caller context.Context, client *agentclient.BailingHubAgentClient, had *progress, original Original) (*receipt.Receipt, error) {
-	return checked(s, caller, had, original.InvocationID, func(ctx context.Context) (*receipt.Receipt, error) {
-		observed, err := client.InspectInvocation(ctx, original.InvocationID)
+// inspect does one inspection under a guard: the engine's requests, a comparison
+// with what the host recorded, and a check after the answer.
+func inspect(ctx context.Context, hub *inspection.Hub, g *guard, original Original) (*receipt.Receipt, error) {
+	return guarded(ctx, hub, g, original.InvocationID, func(i *inspection.Inspection) (*receipt.Receipt, error) {
+		observed, err := hub.Inspect(i, original.InvocationID)
 		if err != nil {
 			return nil, err
 		}
 		if original.Tool != "" && observed.Tool != original.Tool ||
 			original.AgentRunID != "" && observed.AgentRunID != original.AgentRunID {
-			return nil, failures.New(failures.Failure{
+			return nil, i.Failure(failures.Failure{
 				Event: failures.BadBody, Step: failures.Receipt, Status: http.StatusOK,
-				InvocationID: original.InvocationID, Dispatched: true,
 				Message: "The receipt is not of the tool or run that the host recorded for this invocation, so no answer is given. What became of the operation is not known.",
 			})
 		}
@@ -34,67 +31,50 @@ func (s *session) inspect(caller context.Context, client *agentclient.BailingHub
 	})
 }
 
-// checked is askWithChecks, whose error says as well where the session is not
-// saved.
-func checked[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
-	answer, err := askWithChecks(s, caller, had, invocationID, ask)
+// negotiate negotiates under a guard.
+func negotiate(ctx context.Context, hub *inspection.Hub, g *guard) error {
+	_, err := guarded(ctx, hub, g, "", hub.Negotiate)
+	return err
+}
+
+// guarded asks under a guard, which has the last word: no answer is given past a
+// check that failed. An error says as well where the session is not saved.
+func guarded[T any](ctx context.Context, hub *inspection.Hub, g *guard, invocationID string, ask func(*inspection.Inspection) (T, error)) (T, error) {
+	var none T
+	i, err := hub.Begin(ctx, invocationID, g)
 	if err != nil {
-		return answer, s.noted(err)
+		return none, err
+	}
+	defer i.End()
+	answer, err := ask(i)
+	g.answered = time.Now()
+	if err = g.confirm(i, err); err != nil {
+		return none, g.session.noted(err)
 	}
 	return answer, nil
 }
 
-// askWithChecks asks within the time limit, with a check in TokenContext before
-// each request and a check after the answer. No answer is given past a check
-// that failed.
-func askWithChecks[T any](s *session, caller context.Context, had *progress, invocationID string, ask func(context.Context) (T, error)) (T, error) {
-	var none T
-	ctx, cancel := context.WithTimeout(caller, s.transport.settings.Timeout)
-	defer cancel()
-	answer, err := ask(context.WithValue(ctx, progressKey{}, had))
-	had.answered = time.Now()
-	dispatched := true
-	failure, ok := errors.AsType[*feedback.Error](err)
-	if ok {
-		dispatched = failure.Feedback.Dispatch == feedback.DispatchAttempted
-	}
-	failed := func(failure failures.Failure) (T, error) {
-		if ctx.Err() != nil {
-			failure = failures.EndedDuring(caller, had.stage())
-		}
-		failure.InvocationID, failure.Dispatched = invocationID, dispatched
-		return none, failures.New(failure)
-	}
+// confirm checks the binding after an answer, also after a failed one, which err
+// is. What has changed, and an end of the inspection, count for more than err.
+func (g *guard) confirm(i *inspection.Inspection, err error) error {
+	failure, _ := errors.AsType[*feedback.Error](err)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		if had.stage() == "" && ok && isEnd(failure) {
-			return none, err // the client says what it waited for
+	case err != nil && i.Ended():
+		if isEnd(failure) {
+			return err
 		}
-		return failed(failures.Failure{})
-	case !had.entered.Load(): // there was no answer, and the check at entry says why
-		return none, err
+		return i.Failure(failures.Failure{})
+	case !g.entered.Load(): // there was no answer, and the check at entry says why
+		return err
 	}
-	_, changed := s.checkAfter(ctx, had)
-	switch {
-	case changed != nil:
-		had.withheld = failure
-		return failed(s.failure(changed))
-	case err != nil:
-		return none, err
+	if changed := i.WithGuard(g.checkAfter); changed != nil {
+		g.suppressed = failure
+		return i.Failure(g.session.failure(changed))
 	}
-	return answer, nil
+	return err
 }
 
 // isEnd reports the failure of a context or a time limit that ended.
 func isEnd(failure *feedback.Error) bool {
 	return failure.Feedback.Code == feedback.CodeAgentRequestTimeout || failure.Feedback.Code == feedback.CodeAgentRequestCancelled
-}
-
-// checkAfter is check for a caller that must not be held up by its store. Where
-// the store never waits there is no need of another goroutine.
-func (s *session) checkAfter(ctx context.Context, had *progress) (registry.Credentials, error) {
-	if s.transport.prompt {
-		return s.check(ctx, had)
-	}
-	return await.Do(ctx, func(ctx context.Context) (registry.Credentials, error) { return s.check(ctx, had) })
 }

@@ -100,17 +100,17 @@ func (f *flight) stage() string {
 // refresh replaces an access token, unless somebody has already. All who want
 // the same share one flight; whoever gives up returns at once, and the flight
 // goes on and saves.
-func (s *session) refresh(ctx context.Context, replaces registry.Secret, had *progress) error {
+func (s *session) refresh(ctx context.Context, replaces registry.Secret, g *guard) error {
 	for {
-		f, err := s.join(ctx, replaces, had)
+		f, err := s.join(ctx, replaces, g)
 		if err != nil {
 			return err
 		}
 		if f.replaces == replaces {
 			if f.sent.Load() {
-				had.refreshed.Store(true)
+				g.refreshed.Store(true)
 			}
-			had.refreshFailed.Store(f.err != nil)
+			g.refreshFailed.Store(f.err != nil)
 			return f.err
 		}
 	}
@@ -118,8 +118,8 @@ func (s *session) refresh(ctx context.Context, replaces registry.Secret, had *pr
 
 // waitForOthers returns when nobody has a refresh under way that began before,
 // in this process or any other. It sends nothing.
-func (s *session) waitForOthers(ctx context.Context, had *progress) error {
-	f, err := s.join(ctx, registry.Secret{}, had)
+func (s *session) waitForOthers(ctx context.Context, g *guard) error {
+	f, err := s.join(ctx, registry.Secret{}, g)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *session) waitForOthers(ctx context.Context, had *progress) error {
 }
 
 // join waits for the flight that is under way, or else for a new one.
-func (s *session) join(ctx context.Context, replaces registry.Secret, had *progress) (*flight, error) {
+func (s *session) join(ctx context.Context, replaces registry.Secret, g *guard) (*flight, error) {
 	f, own := s.take(replaces)
 	if f == nil {
 		return nil, invalid("The transport is closed.")
@@ -138,13 +138,13 @@ func (s *session) join(ctx context.Context, replaces registry.Secret, had *progr
 	if own {
 		go s.fly(await.Detach(ctx), f)
 	}
-	had.waiting.Store(f)
+	g.waiting.Store(f)
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-f.done:
 	}
-	had.waiting.Store(nil)
+	g.waiting.Store(nil)
 	if own && f.panicked != nil {
 		panic(f.panicked)
 	}
@@ -394,7 +394,7 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answe
 		return nil, false, noLogin(0, "")
 	}
 	var answered atomic.Bool
-	answer, err = s.hub.Do(ctx, boundary.Request{
+	answer, err = s.client.Do(ctx, boundary.Request{
 		Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: grant.Limit,
 		Decisive: func(int) bool { return true },
 		Answering: func(status int) { // whatever becomes of the rest

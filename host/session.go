@@ -4,19 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/oauth2"
-
-	"github.com/bailinghub/bailinghub-go/agentclient"
-	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/grant"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -41,14 +37,15 @@ type sessionKey struct {
 	binding       registry.Binding
 }
 
-// session is the original authorization of some invocations. It is the token
-// source of their client, and the only code that holds a credential.
+// session is the original authorization of some invocations: how the store is
+// checked for it, and how it is renewed. It is the only code that holds a
+// credential. Each inspection under it has a [guard].
 type session struct {
 	sessionKey
 	transport *Transport
-	secure    bool // no consent of the connection to plain http is needed
-	hub       *boundary.Client
-	client    atomic.Pointer[agentclient.BailingHubAgentClient]
+	secure    bool             // no consent of the connection to plain http is needed
+	client    *boundary.Client // for the refresh
+	hub       atomic.Pointer[inspection.Hub]
 
 	users int       // what is under way with it; guarded by the transport's mu
 	used  time.Time // when the last of them was over; guarded by the transport's mu
@@ -60,41 +57,6 @@ type session struct {
 	exchanged [][sha256.Size]byte // of the refresh tokens that brought the last rotations
 	refused   refusal             // the last refresh token that brought none
 	short     bool                // the last access token was inside the margin when it came
-}
-
-// progress is what one inspection has had; it travels in its context. A token
-// source that outlives its context may still write to it.
-type progress struct {
-	entered       atomic.Bool // the check at entry went well
-	refreshed     atomic.Bool // the one refresh was had
-	refreshFailed atomic.Bool
-
-	reading atomic.Bool            // the store is being read, or that failed
-	waiting atomic.Pointer[flight] // the flight that is waited for; nil for none
-
-	answered time.Time       // when the client was through
-	withheld *feedback.Error // its failure, where a check afterwards has one of its own
-}
-
-// stage says what the inspection waits for where that is this package's
-// business; "" where it is the client's.
-func (p *progress) stage() string {
-	if f := p.waiting.Load(); f != nil {
-		return f.stage()
-	}
-	if p.reading.Load() {
-		return "the connection store"
-	}
-	return ""
-}
-
-type progressKey struct{}
-
-func progressOf(ctx context.Context) *progress {
-	if p, ok := ctx.Value(progressKey{}).(*progress); ok {
-		return p
-	}
-	return &progress{}
 }
 
 // session gives the one session of a valid original, until release. What is
@@ -121,13 +83,13 @@ func (t *Transport) session(original Original) (*session, error) {
 		s.users++
 		return s, nil
 	}
-	hub, err := boundary.NewClient(t.settings.Shared, key.binding.HubURL, boundary.HubRequests)
+	client, err := boundary.NewClient(t.shared, key.binding.HubURL, boundary.HubRequests)
 	if err != nil {
 		return nil, invalid("expected_binding.hub_url cannot be sent to.")
 	}
 	_, err = huburl.Normalize(key.binding.HubURL, false)
-	s := &session{sessionKey: key, transport: t, secure: err == nil, hub: hub, users: 1}
-	s.client.Store(s.newClient(t.settings))
+	s := &session{sessionKey: key, transport: t, secure: err == nil, client: client, users: 1}
+	s.forgetNegotiation()
 	looks := 0
 	for other, old := range t.sessions {
 		if looks++; looks > maxLooks || len(t.sessions) < maxSessions {
@@ -168,41 +130,14 @@ func (s *session) isIdle(now time.Time) bool {
 	return s.flight == nil && s.unsaved == nil && !now.Before(s.refused.until)
 }
 
-func (s *session) newClient(settings boundary.Settings) *agentclient.BailingHubAgentClient {
-	client, err := agentclient.New(agentclient.Config{
-		HubURL:            s.binding.HubURL,
-		Workspace:         s.binding.Workspace,
-		TokenSource:       s,
-		AllowInsecureHTTP: true, // every check asks the connection whether that is so
-	}, func(own *boundary.Settings) error {
-		*own = settings
-		return nil
-	})
-	if err != nil {
-		panic("host: a valid original gives a valid client: " + err.Error())
-	}
-	return client
+// forgetNegotiation ends the reuse of a negotiation, also of one that is under
+// way now.
+func (s *session) forgetNegotiation() {
+	s.hub.Store(inspection.NewHub(s.client, s.binding.Workspace, s.transport.settings))
 }
 
-// check reads the connection and its credentials and gives them only where both
-// are still the original ones. A login that is missing at entry is told apart
-// from one that disappeared. Where the store shows the credentials that an
-// unsaved rotation replaces, those of the rotation are given.
-func (s *session) check(ctx context.Context, had *progress) (registry.Credentials, error) {
-	had.reading.Store(true)
-	stored, err := s.stored(ctx)
-	if errors.Is(err, registry.ErrNotLoggedIn) && !had.entered.Load() {
-		err = errNoLogin
-	}
-	if err != nil {
-		return registry.Credentials{}, err
-	}
-	had.reading.Store(false)
-	had.entered.Store(true)
-	return s.current(stored), nil
-}
-
-// stored is check with the credentials as the store has them.
+// stored reads the connection and its login and gives the login where both are
+// still the original ones.
 func (s *session) stored(ctx context.Context) (registry.Credentials, error) {
 	if store, ok := s.transport.store.(registry.LoginReader); ok {
 		connection, credentials, err := store.ConnectionCredentials(ctx, s.connectionKey)
@@ -249,67 +184,6 @@ func (s *session) isHub(hubURL string, connection registry.Connection) bool {
 	return err == nil && normal == s.binding.HubURL
 }
 
-// TokenContext gives the access token of the very credentials that it checked,
-// renewed where it has not long to live. The first time is the check at entry.
-func (s *session) TokenContext(ctx context.Context) (*oauth2.Token, error) {
-	credentials, err := s.usable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return bearer(credentials), nil
-}
-
-// usable gives credentials that were checked and whose access token can be used
-// now, renewed where it has not long to live.
-func (s *session) usable(ctx context.Context) (registry.Credentials, error) {
-	had := progressOf(ctx)
-	for range maxRounds {
-		credentials, err := s.check(ctx, had)
-		if err != nil {
-			return registry.Credentials{}, failures.New(s.failure(err))
-		}
-		if had.refreshed.Load() || !s.needsRefresh(credentials) {
-			return credentials, nil
-		}
-		if err := s.refresh(ctx, credentials.AccessToken, had); err != nil {
-			return registry.Credentials{}, err
-		}
-	}
-	return registry.Credentials{}, neverShown()
-}
-
-// Token makes a session an oauth2.TokenSource; its client calls TokenContext.
-func (s *session) Token() (*oauth2.Token, error) { return s.TokenContext(context.Background()) }
-
-// Refresh renews the access token after a 401, unless the refused one is not
-// the stored one any more: then it only reads again. An inspection that has had
-// its refresh waits for one that somebody else may have under way, in this
-// process or another, and goes on with what that brings.
-func (s *session) Refresh(ctx context.Context, refused *oauth2.Token) (*oauth2.Token, error) {
-	had := progressOf(ctx)
-	waited := false
-	for range maxRounds {
-		credentials, err := s.check(ctx, had)
-		switch {
-		case err != nil:
-			return nil, failures.New(s.failure(err))
-		case credentials.AccessToken.Reveal() != refused.AccessToken:
-			return bearer(credentials), nil
-		case waited:
-			return nil, failures.New(failures.Failure{Status: http.StatusUnauthorized})
-		case had.refreshed.Load():
-			waited = true
-			err = s.waitForOthers(ctx, had)
-		default:
-			err = s.refresh(ctx, credentials.AccessToken, had)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nil, neverShown()
-}
-
 func neverShown() error {
 	return failures.New(failures.Failure{Event: failures.StoreFailed, Message: "The connection store speaks of newer credentials and does not show them, so any answer is withheld."})
 }
@@ -329,12 +203,4 @@ func (s *session) needsRefresh(credentials registry.Credentials) bool {
 		return false
 	}
 	return left < refreshMargin
-}
-
-// bearer has no expiry: the session itself decides how long a token is used.
-func bearer(credentials registry.Credentials) *oauth2.Token {
-	return &oauth2.Token{
-		AccessToken: credentials.AccessToken.Reveal(),
-		TokenType:   "Bearer",
-	}
 }

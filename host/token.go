@@ -44,8 +44,8 @@ func (t *Transport) Token(ctx context.Context, original Original) (*oauth2.Token
 	defer t.release(s)
 	limited, cancel := context.WithTimeout(ctx, t.settings.Timeout)
 	defer cancel()
-	had := &progress{}
-	credentials, err := await.Do(context.WithValue(limited, progressKey{}, had), s.usable)
+	g := &guard{session: s}
+	credentials, err := await.Do(limited, g.usable)
 	if err == nil {
 		token := bearer(credentials)
 		token.Expiry = credentials.AccessExpiresAt
@@ -53,7 +53,7 @@ func (t *Transport) Token(ctx context.Context, original Original) (*oauth2.Token
 	}
 	failure, ok := errors.AsType[*feedback.Error](err)
 	if !ok || limited.Err() != nil {
-		failure = failures.New(failures.EndedDuring(ctx, had.stage()))
+		failure = failures.New(failures.EndedDuring(ctx, g.WaitsFor()))
 	}
 	named := *failure
 	named.Feedback.InvocationID = original.InvocationID

@@ -37,9 +37,10 @@ const (
 // Transport inspects original invocations through the connections of a store.
 // It is safe for concurrent use and meant to live as long as the host.
 type Transport struct {
-	store    registry.Store
-	prompt   bool // the store's reads never wait for anything
-	settings boundary.Settings
+	store       registry.Store
+	nonBlocking bool // the store's reads never wait for anything
+	settings    boundary.Settings
+	shared      *boundary.Transport // of all connections
 
 	saves  chan struct{} // one for each session that is being saved again
 	closed atomic.Bool   // set with mu held
@@ -64,9 +65,15 @@ func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 	case err != nil:
 		return nil, err
 	}
-	settings.Shared = boundary.NewTransport(settings)
-	_, prompt := store.(*registry.Memory)
-	return &Transport{store: store, prompt: prompt, settings: settings, sessions: map[sessionKey]*session{}, saves: make(chan struct{}, maxSaves)}, nil
+	_, nonBlocking := store.(*registry.Memory)
+	return &Transport{
+		store:       store,
+		nonBlocking: nonBlocking,
+		settings:    settings,
+		shared:      boundary.NewTransport(settings),
+		sessions:    map[sessionKey]*session{},
+		saves:       make(chan struct{}, maxSaves),
+	}, nil
 }
 
 // Capture gives what to keep of an operation before it is sent: the connection
@@ -169,9 +176,9 @@ func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*
 	}
 	defer t.release(s)
 	start := time.Now()
-	observed, err := s.inspect(ctx, s.client.Load(), &progress{}, original)
+	observed, err := inspect(ctx, s.hub.Load(), &guard{session: s}, original)
 	if err != nil {
-		s.client.Store(s.newClient(t.settings)) // any failure ends the reuse of a negotiation
+		s.forgetNegotiation() // any failure ends the reuse of a negotiation
 	}
 	t.logInspection(ctx, start, original.InvocationID, err)
 	return observed, err
@@ -189,4 +196,4 @@ func (t *Transport) logInspection(ctx context.Context, start time.Time, invocati
 // CloseIdleConnections closes the idle connections of the transport's own HTTP
 // transport. That of a borrowed HTTP client is its owner's to close. It ends
 // nothing: what ends a transport is [Transport.Close].
-func (t *Transport) CloseIdleConnections() { t.settings.Shared.CloseIdleConnections() }
+func (t *Transport) CloseIdleConnections() { t.shared.CloseIdleConnections() }

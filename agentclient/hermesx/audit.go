@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
 // AuditEntry is what a HermesX server logged of one request to its API. It

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/internal/nothing"
 )
 
@@ -45,6 +45,7 @@ type Config struct {
 // does not change after [New].
 type Client struct {
 	server    *inspection.Server
+	tokens    *inspection.TokenSource
 	transport *boundary.Transport
 }
 
@@ -75,15 +76,18 @@ func New(cfg Config, opts ...agentclient.Option) (*Client, error) {
 	return &Client{
 		server: &inspection.Server{
 			Name:     "the HermesX server",
-			Again:    "It can be asked again.",
+			Again:    again,
 			Client:   client,
-			Source:   func() oauth2.TokenSource { return cfg.TokenSource },
 			Settings: settings,
 			Code:     codeBelow(baseURL),
 		},
+		tokens:    inspection.NewTokenSource(cfg.TokenSource, again),
 		transport: transport,
 	}, nil
 }
+
+// again is the sentence for what can be asked again.
+const again = "It can be asked again."
 
 // codeBelow tells what an answer of a server at an address means where its status
 // alone does not say it. A receipt that is not there is the handler's own 404,
@@ -122,9 +126,9 @@ func (r reply) loggedID() string { return cmp.Or(r.RequestID, r.sent) }
 
 // ask asks one question and has its answer read. Read returns what is wrong
 // with a body, in words that continue "The answer of the HermesX server".
-func ask(ctx context.Context, server *inspection.Server, question inspection.Question, read func(reply) error) error {
+func (c *Client) ask(ctx context.Context, question inspection.Question, read func(reply) error) error {
 	sent := rand.Text()
-	i, err := server.Begin(ctx, inspection.Subject{RequestID: sent})
+	i, err := c.server.Begin(ctx, inspection.Subject{RequestID: sent}, c.tokens.Guard())
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
 // Correlation says what [Client.Correlate] starts from: a request, a session,

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
 // ErrIncomplete says that a list was read and that it is not whole: the message

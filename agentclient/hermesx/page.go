@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
 // ReceiptPage is one page of receipts.
@@ -55,7 +55,7 @@ func (c *Client) receipts(ctx context.Context, query ReceiptQuery, once bool) (p
 		return nil, heard, invalid
 	}
 	page = &ReceiptPage{}
-	err = ask(ctx, c.server, inspection.Question{Once: once, Step: failures.ExecutionList, Path: boundary.ExecutionReceiptsPath, Query: encoded}, func(got reply) error {
+	err = c.ask(ctx, inspection.Question{Once: once, Step: failures.ExecutionList, Path: boundary.ExecutionReceiptsPath, Query: encoded}, func(got reply) error {
 		heard, page.RequestID = got, got.RequestID
 		if err := decode(got.Body, page); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (c *Client) auditLogs(ctx context.Context, query AuditQuery, once bool) (pa
 		return nil, heard, invalid
 	}
 	page = &AuditPage{}
-	err = ask(ctx, c.server, inspection.Question{Once: once, Step: failures.ExecutionList, Path: boundary.AuditLogsPath, Query: encoded}, func(got reply) error {
+	err = c.ask(ctx, inspection.Question{Once: once, Step: failures.ExecutionList, Path: boundary.AuditLogsPath, Query: encoded}, func(got reply) error {
 		heard, page.RequestID = got, got.RequestID
 		if err := decode(got.Body, page); err != nil {
 			return err

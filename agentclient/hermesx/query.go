@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
 // ReceiptQuery says which receipts are wanted. The zero value means all of the

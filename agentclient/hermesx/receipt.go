@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bailinghub/bailinghub-go/agentclient/internal/inspection"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
+	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
 // Receipt is what a HermesX server kept of one execution of a tool. It does not
@@ -89,7 +89,7 @@ func (c *Client) Receipt(ctx context.Context, id string) (*Receipt, error) {
 		return nil, inspection.Invalid("The receipt's id cannot be sent: it has to be 1 to 2,048 bytes of valid UTF-8 without a NUL, not slashes alone, and without . or .. between slashes.")
 	}
 	receipt := &Receipt{}
-	err := ask(ctx, c.server, inspection.Question{Step: failures.ExecutionReceipt, Path: path}, func(got reply) error {
+	err := c.ask(ctx, inspection.Question{Step: failures.ExecutionReceipt, Path: path}, func(got reply) error {
 		receipt.ReadRequestID = got.RequestID
 		if err := decode(got.Body, receipt); err != nil {
 			return err

@@ -25,25 +25,27 @@ type Settings struct {
 	Logger *slog.Logger
 	// NegotiationReuse is how long a negotiation counts; 0 for one inspection.
 	NegotiationReuse time.Duration
-	// Shared is the transport of a facade above, which keeps the time limit
-	// and logs inspections itself; nil for a client that stands alone.
-	Shared *Transport
-	// Prompt says that the token source of a facade above never outlives its
-	// context, so that it needs no goroutine of its own.
-	Prompt bool
 }
 
 // ErrNilOption says that a list of options has a nil in it.
 var ErrNilOption = errors.New("an option is nil")
 
-// Apply gives the defaults, changed by the options.
-func Apply[Option ~func(*Settings) error](opts []Option) (Settings, error) {
+// Change is what every option of a client is beneath its public type: a change
+// of the settings.
+type Change interface {
+	Apply(*Settings) error
+}
+
+// Apply gives the defaults, changed by the options. The type of an option tells
+// its users nothing about settings; a nil one is [ErrNilOption].
+func Apply[Option any](opts []Option) (Settings, error) {
 	s := Settings{Timeout: DefaultTimeout, MaxRetries: DefaultMaxRetries}
 	for _, option := range opts {
-		if option == nil {
+		change, ok := any(option).(Change)
+		if !ok {
 			return Settings{}, ErrNilOption
 		}
-		if err := option(&s); err != nil {
+		if err := change.Apply(&s); err != nil {
 			return Settings{}, err
 		}
 	}

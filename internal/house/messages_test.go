@@ -122,7 +122,7 @@ func messages(t *testing.T) (sentences, texts []message) {
 				case *ast.SelectorExpr:
 					called = s.pkg + "." + callee.Sel.Name
 					if of, ok := callee.X.(*ast.Ident); ok && of.Name == "inspection" {
-						called = "agentclient/internal/inspection." + callee.Sel.Name
+						called = "internal/inspection." + callee.Sel.Name
 					}
 				}
 				if f, ok := functions[called]; ok {

@@ -10,31 +10,23 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
-	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
+	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
-// Server is a server and how it is asked. Its fields do not change after it was
-// made.
+// Server is a server and how it is asked. It does not change after it was made.
 type Server struct {
 	// Name is what messages call it, such as "the Hub". Again is the sentence
 	// for what can be asked again.
 	Name, Again string
 	// Client reaches it.
 	Client *boundary.Client
-	// Source gives what gives the credential: not that itself, which would print
-	// with its client.
-	Source func() oauth2.TokenSource
-	// Settings are those of the client that asks.
+	// Settings are the time limit, the repeats and the log of an inspection.
 	Settings boundary.Settings
-	// Code tells the code that an answer other than 200 stands for; "" for none.
-	// Nil for a server whose status says everything.
+	// Code reads the server's own code of an answer other than 200; nil where
+	// answers carry none.
 	Code func(*boundary.Answer) feedback.Code
-
-	// calls are those of a source that may ignore its context: by the access
-	// token that was refused, or "" to ask for one.
-	calls await.Shared[string, *oauth2.Token]
 }
 
 // Subject is what an inspection is about, for its errors and its log records:
@@ -53,43 +45,66 @@ func (s Subject) attr() slog.Attr {
 	return slog.String("invocation_id", s.InvocationID)
 }
 
-// Inspection is one call of a client.
+// Inspection is one call of a client. It is for one goroutine.
 type Inspection struct {
 	server  *Server
 	subject Subject
+	guard   Guard
 	start   time.Time
 	// caller is the caller's context, ctx the same within the time limit.
 	caller, ctx context.Context
 	cancel      context.CancelFunc
 
-	retries    int           // what is left of them
-	dispatched bool          // a request was handed to the network
-	refreshes  int           // the forced ones that were asked for
-	next       *oauth2.Token // what that gave, for the repeat alone
-	waitsFor   string        // what it waits for, for the message of its end; "" before anything
-	requestID  string        // what the last answer calls its request, or else what was sent as that
+	retries    int    // what is left of them
+	dispatched bool   // a request was handed to the network
+	guarding   bool   // it waits for the guard; what for, the guard says
+	waitsFor   string // what it waits for else; "" before anything
+	requestID  string // what the last answer calls its request, or else what was sent as that
 }
 
 // Begin starts the time limit; End ends it. A nil server is that of a client
 // that was not made as it should be.
-func (s *Server) Begin(ctx context.Context, subject Subject) (*Inspection, error) {
+func (s *Server) Begin(ctx context.Context, subject Subject, guard Guard) (*Inspection, error) {
 	switch {
 	case ctx == nil:
 		return nil, invalidFor(subject.InvocationID, "The context is nil.")
 	case s == nil:
 		return nil, invalidFor(subject.InvocationID, "The client was not made by New.")
 	}
-	i := &Inspection{server: s, subject: subject, start: time.Now(), caller: ctx, retries: s.Settings.MaxRetries}
-	if s.Settings.Shared != nil { // whose owner keeps the time limit
-		i.ctx, i.cancel = ctx, func() {}
-	} else {
-		i.ctx, i.cancel = context.WithTimeout(ctx, s.Settings.Timeout)
-	}
+	i := &Inspection{server: s, subject: subject, guard: guard, start: time.Now(), caller: ctx, retries: s.Settings.MaxRetries}
+	i.ctx, i.cancel = context.WithTimeout(ctx, s.Settings.Timeout)
 	return i, nil
 }
 
 // End releases what the inspection holds.
 func (i *Inspection) End() { i.cancel() }
+
+// WithGuard calls f, which asks the guard for something besides tokens, with the
+// caller's context within the time limit.
+func (i *Inspection) WithGuard(f func(context.Context) error) error {
+	i.waitForGuard()
+	return f(i.ctx)
+}
+
+// waitForGuard notes that the guard is waited for, unless the end has come
+// already: that was while something else was waited for.
+func (i *Inspection) waitForGuard() {
+	if i.ctx.Err() == nil {
+		i.guarding = true
+	}
+}
+
+// Ended reports that the caller's context has ended, or the time limit has
+// passed.
+func (i *Inspection) Ended() bool { return i.ctx.Err() != nil }
+
+// ended says what was waited for when the inspection ended.
+func (i *Inspection) ended() failures.Failure {
+	if i.guarding {
+		return failures.EndedDuring(i.caller, i.guard.WaitsFor())
+	}
+	return failures.EndedDuring(i.caller, i.waitsFor)
+}
 
 // Invalid is the error of a bad argument.
 func Invalid(message string) *feedback.Error { return invalidFor("", message) }
@@ -132,9 +147,12 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 		Limit:     q.Limit,
 		RequestID: i.subject.RequestID,
 		Bearer: func(ctx context.Context) (token string, err error) {
-			used, err = i.token(ctx)
-			if err != nil {
+			i.waitForGuard()
+			if used, err = i.guard.Token(ctx); err != nil {
 				return "", err
+			}
+			if !identifier.BearerToken(used.AccessToken) {
+				return "", noToken("The token source gave an access token that cannot stand in a header: it must be the token alone, without the word Bearer and without spaces.")
 			}
 			return used.AccessToken, nil
 		},
@@ -144,7 +162,8 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 		},
 		Retries: &i.retries,
 		Sending: func() {
-			i.dispatched, i.requestID, i.waitsFor = true, i.subject.RequestID, i.server.answerTo(q.Step)
+			i.dispatched, i.requestID = true, i.subject.RequestID
+			i.guarding, i.waitsFor = false, i.server.answerTo(q.Step)
 		},
 		Repeating: func(answer *boundary.Answer, wait time.Duration) {
 			again := failures.New(i.answered(q.Step, answer))
@@ -163,12 +182,9 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 		return answer, err
 	}
 	answer, err := do()
-	for err == nil && answer.Status == http.StatusUnauthorized && i.refreshes < i.server.maxRefreshes() {
-		var can bool
-		if i.next, can, err = i.refresh(i.ctx, used); !can {
-			break
-		}
-		if err == nil {
+	for again := true; again && err == nil && answer.Status == http.StatusUnauthorized; {
+		i.waitForGuard()
+		if again, err = i.guard.Refresh(i.ctx, used); again {
 			answer, err = do()
 		}
 	}
@@ -196,7 +212,7 @@ func (i *Inspection) answered(step failures.Step, answer *boundary.Answer) failu
 // Failure gives the error of this inspection for what went wrong.
 func (i *Inspection) Failure(f failures.Failure) error {
 	if i.ctx.Err() != nil {
-		f = failures.EndedDuring(i.caller, i.waitsFor)
+		f = i.ended()
 	}
 	f.InvocationID, f.RequestID, f.Dispatched = i.subject.InvocationID, i.requestID, i.dispatched
 	return failures.New(f)
@@ -231,7 +247,7 @@ func (i *Inspection) passOn(step failures.Step, err error) error {
 		return i.Failure(failures.Failure{Event: failures.ConnectionLost, Step: step, Message: i.lostMessage(lost), Causes: lost.Causes})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return i.Failure(failures.EndedDuring(i.caller, i.waitsFor))
+		return i.Failure(i.ended())
 	}
 	return i.Failure(failures.Failure{Step: step})
 }
