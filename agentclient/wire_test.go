@@ -287,6 +287,7 @@ func TestGETsHaveNoBodyOnTheWire(t *testing.T) {
 		"HTTP/2, borrowed": {"h2", over2, func(c *tls.Config) http.RoundTripper {
 			return &http.Transport{TLSClientConfig: c, ForceAttemptHTTP2: true}
 		}},
+		//lint:ignore SA1019 programs have it
 		"HTTP/2 of x/net":    {"h2", over2, func(c *tls.Config) http.RoundTripper { return &http2.Transport{TLSClientConfig: c} }},
 		"HTTP/2 without TLS": {serve: over2, transport: func(*tls.Config) http.RoundTripper { return &http.Transport{Protocols: prior} }},
 		"HTTP/2 with a wrapper": {"h2", over2, func(c *tls.Config) http.RoundTripper {
@@ -442,7 +443,9 @@ func TestHTTP2SendsNothingTwice(t *testing.T) {
 				}))
 				client := hub.client(t, agentclient.WithMaxRetries(0))
 				if of == "x/net" {
+					//lint:ignore SA1019 programs have it
 					transport := &http2.Transport{TLSClientConfig: &tls.Config{RootCAs: hub.roots}}
+					//lint:ignore SA1019 as above
 					t.Cleanup(transport.CloseIdleConnections)
 					client = hub.clientOver(t, transport, agentclient.WithMaxRetries(0))
 				}

@@ -231,3 +231,9 @@ func ExampleTransport_TokenSource() {
 	fmt.Println(token.Type(), token.Valid())
 	// Output: Bearer true
 }
+
+func ExampleNewInvocationID() {
+	id := host.NewInvocationID() // the operation is captured, kept and sent under it
+	fmt.Println(len(id), id != host.NewInvocationID())
+	// Output: 64 true
+}

@@ -106,7 +106,7 @@ func listen(ctx context.Context, s beginSettings) (net.Listener, error) {
 		return nil, ended(ctx, feedback.OperationLogin).build()
 	}
 	f := failure{operation: feedback.OperationLogin, event: noListener}
-	number, message := listenError(err, net.JoinHostPort(host, strconv.Itoa(s.port)), s.port)
+	message, number := listenError(err, net.JoinHostPort(host, strconv.Itoa(s.port)), s.port)
 	if number != nil {
 		f.causes = []error{number}
 	}

@@ -178,17 +178,17 @@ func hostsOf(address net.Addr) []string {
 }
 
 // listenError says why there is no listener.
-func listenError(err error, address string, port int) (number error, message string) {
+func listenError(err error, address string, port int) (message string, number error) {
 	code, ok := errors.AsType[syscall.Errno](err)
 	switch {
 	case ok && code == syscall.EADDRINUSE:
-		return code, "Port " + strconv.Itoa(port) + " is taken by another program, perhaps by an earlier login that still waits. Stop that one, or choose another port."
+		return "Port " + strconv.Itoa(port) + " is taken by another program, perhaps by an earlier login that still waits. Stop that one, or choose another port.", code
 	case ok && code == syscall.EACCES:
-		return code, "This program may not listen at port " + strconv.Itoa(port) + ". Choose one above 1023."
+		return "This program may not listen at port " + strconv.Itoa(port) + ". Choose one above 1023.", code
 	case ok:
-		return code, "There is no listening at " + address + ": " + code.Error() + "."
+		return "There is no listening at " + address + ": " + code.Error() + ".", code
 	}
-	return nil, "There is no listening at " + address + "."
+	return "There is no listening at " + address + ".", nil
 }
 
 // start has the Hub begin the login.

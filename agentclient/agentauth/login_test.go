@@ -579,7 +579,8 @@ func TestPaste(t *testing.T) {
 	if err := l.Paste(ended, right); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := l.Paste(nil, right); !errors.Is(err, feedback.CodeInvalidRequest) { //nolint:staticcheck // what is refused
+	//lint:ignore SA1012 what is refused
+	if err := l.Paste(nil, right); !errors.Is(err, feedback.CodeInvalidRequest) {
 		t.Error(err)
 	}
 	if err := l.Paste(t.Context(), "  "+strings.TrimPrefix(right, "http://")+"\r\n"); err != nil {
@@ -685,7 +686,8 @@ func TestArguments(t *testing.T) {
 	if _, err := none.Begin(t.Context()); !errors.Is(err, feedback.CodeInvalidRequest) {
 		t.Error(err)
 	}
-	if _, err := client.Begin(nil); !errors.Is(err, feedback.CodeInvalidRequest) { //nolint:staticcheck // what is refused
+	//lint:ignore SA1012 what is refused
+	if _, err := client.Begin(nil); !errors.Is(err, feedback.CodeInvalidRequest) {
 		t.Error(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())

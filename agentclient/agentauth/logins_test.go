@@ -496,12 +496,14 @@ func TestLogInArguments(t *testing.T) {
 	wrong := config()
 	wrong.Workspace = "auto"
 	for name, err := range map[string]error{
-		"no context": second(agentauth.LogIn(nil, store, config(), options)), //nolint:staticcheck // what is refused
+		//lint:ignore SA1012 what is refused
+		"no context": second(agentauth.LogIn(nil, store, config(), options)),
 		"no store":   second(agentauth.LogIn(t.Context(), nil, config(), options)),
 		"nil store":  second(agentauth.LogIn(t.Context(), none, config(), options)),
 		"no show":    second(agentauth.LogIn(t.Context(), store, config(), bad)),
 		"no config":  second(agentauth.LogIn(t.Context(), store, wrong, options)),
-		"out":        agentauth.LogOut(nil, store, "", agentauth.LogOutOptions{}), //nolint:staticcheck // what is refused
+		//lint:ignore SA1012 what is refused
+		"out":        agentauth.LogOut(nil, store, "", agentauth.LogOutOptions{}),
 		"out of nil": agentauth.LogOut(t.Context(), none, "", agentauth.LogOutOptions{}),
 		"no key":     agentauth.LogOut(t.Context(), store, "shop", agentauth.LogOutOptions{}),
 	} {

@@ -96,7 +96,8 @@ func TestStatusWithoutAnswer(t *testing.T) {
 	}
 	var none *registry.Memory
 	for name, err := range map[string]error{
-		"no context": second(agentauth.Status(nil, store, connection.Key)), //nolint:staticcheck // what is refused
+		//lint:ignore SA1012 what is refused
+		"no context": second(agentauth.Status(nil, store, connection.Key)),
 		"no store":   second(agentauth.Status(t.Context(), none, connection.Key)),
 		"no key":     second(agentauth.Status(t.Context(), store, "shop")),
 	} {

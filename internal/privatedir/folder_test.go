@@ -78,9 +78,9 @@ func TestMakeFails(t *testing.T) {
 		t.Error("a folder was made")
 	}
 	for _, name := range []string{"make folder", "sync folder"} {
-		step, failed := failAt("", 0, nil)
+		step, _ := failAt("", 0, nil)
 		f, path := newFolder(t, func(now string) error { return step(now) })
-		step, failed = failAt(name, 0, syscall.ENOSPC)
+		step, failed := failAt(name, 0, syscall.ENOSPC)
 		_, err := f.Make("sub")
 		if *failed == "" {
 			t.Fatalf("there is no step %q", name)
@@ -173,7 +173,7 @@ func TestRead(t *testing.T) {
 
 func TestErase(t *testing.T) {
 	t.Parallel()
-	step, failed := failAt("", 0, nil)
+	step, _ := failAt("", 0, nil)
 	f, path := newFolder(t, func(now string) error { return step(now) })
 	must(t, f.Erase("file"))
 	for _, test := range []struct {
@@ -182,7 +182,8 @@ func TestErase(t *testing.T) {
 		there bool
 	}{{"erase", nil, true}, {"sync folder", privatedir.ErrNotSynced, false}} {
 		save(t, f, "file", "text")
-		step, failed = failAt(test.step, 0, syscall.EIO)
+		failing, failed := failAt(test.step, 0, syscall.EIO)
+		step = failing
 		err := f.Erase("file")
 		wantFault(t, err, syscall.EIO, filepath.Join(path, "file"))
 		if errors.Is(err, privatedir.ErrNotSynced) != (test.kind != nil) {
@@ -202,10 +203,10 @@ func TestErase(t *testing.T) {
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	for number := 1; ; number++ {
-		step, failed := failAt("", 0, nil)
+		step, _ := failAt("", 0, nil)
 		f, path := newFolder(t, func(now string) error { return step(now) })
 		save(t, f, "file", "old")
-		step, failed = failAt("", number, syscall.ENOSPC)
+		step, failed := failAt("", number, syscall.ENOSPC)
 		err := func() error {
 			d, err := f.Draft("file")
 			if err != nil {
