@@ -9,7 +9,6 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
-	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -75,12 +74,13 @@ func (t *through) questions(ids []string) (questions []question) {
 	for _, id := range ids {
 		questions = append(questions, question{
 			id: id,
-			ask: func(ctx context.Context) (*receipt.Receipt, error) {
+			ask: func(ctx context.Context) host.Observation {
 				original, err := t.transport.Capture(ctx, t.key, id)
 				if err != nil {
-					return nil, err
+					return host.Observation{Original: host.Original{InvocationID: id}, Err: err}
 				}
-				return t.transport.InspectInvocation(ctx, original)
+				observed, err := t.transport.InspectInvocation(ctx, original)
+				return host.Observation{Original: original, Receipt: observed, Err: err}
 			},
 		})
 	}

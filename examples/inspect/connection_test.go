@@ -104,7 +104,7 @@ func TestConnectionWithoutLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, stdout, _ := call(t, k.args(id)...)
-	if status != cli.Failed || !strings.Contains(stdout, "agent_authorization_unavailable") || !strings.Contains(stdout, "have a person restore the original access") {
+	if status != cli.Failed || !strings.Contains(stdout, "agent_authorization_unavailable") || !strings.Contains(stdout, "Have a person restore the access") {
 		t.Errorf("status %d\n%s", status, stdout)
 	}
 	if total := k.Requests().Total(); total != 0 {

@@ -200,8 +200,9 @@ func (p *play) send(at place, s situation.Situation, want any) {
 	p.err = s.Play(at.hub, at.session.ID)
 	p.questions = append(p.questions, question{
 		id: original.InvocationID,
-		ask: func(ctx context.Context) (*receipt.Receipt, error) {
-			return p.transport.InspectInvocation(ctx, original)
+		ask: func(ctx context.Context) host.Observation {
+			observed, err := p.transport.InspectInvocation(ctx, original)
+			return host.Observation{Original: original, Receipt: observed, Err: err}
 		},
 		group: p.group, name: s.Name, story: s.Story,
 		want: fmt.Sprint(want),

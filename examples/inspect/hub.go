@@ -11,7 +11,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/feedback"
-	"github.com/bailinghub/bailinghub-go/receipt"
+	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -77,8 +77,11 @@ func (o options) questions(getenv func(string) string) ([]question, error) {
 	var questions []question
 	for _, id := range o.ids {
 		questions = append(questions, question{
-			id:  id,
-			ask: func(ctx context.Context) (*receipt.Receipt, error) { return client.InspectInvocation(ctx, id) },
+			id: id,
+			ask: func(ctx context.Context) host.Observation {
+				observed, err := client.InspectInvocation(ctx, id)
+				return host.Observation{Original: host.Original{InvocationID: id, Workspace: o.workspace}, Receipt: observed, Err: err}
+			},
 		})
 	}
 	return questions, nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
@@ -164,21 +166,22 @@ func TestPlayJSON(t *testing.T) {
 	for _, text := range lines {
 		var l struct {
 			Situation string
+			Report    host.Report
 			Receipt   json.RawMessage
-			Progress  receipt.Progress
-			Settled   bool
-			Sentence  string
-			Feedback  *struct{ Code feedback.Code }
 			Error     *struct {
 				Schema       string
+				Code         feedback.Code
 				InvocationID string `json:"invocation_id"`
 			}
 		}
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
+		if len(l.Report.InvocationID) != 64 || l.Report.Sentence == "" || l.Report.Advice == "" || l.Report.Answered != (l.Error == nil) {
+			t.Errorf("not a report: %s", text)
+		}
 		if l.Error != nil {
-			if l.Receipt != nil || l.Error.Schema != feedback.Schema || len(l.Error.InvocationID) != 64 {
+			if l.Receipt != nil || l.Error.Schema != feedback.Schema || l.Error.InvocationID != l.Report.InvocationID || l.Error.Code != l.Report.Code {
 				t.Errorf("not an error: %s", text)
 			}
 			continue
@@ -194,11 +197,8 @@ func TestPlayJSON(t *testing.T) {
 		if diff := cmp.Diff(&unmarshalled, parsed); diff != "" {
 			t.Errorf("%s: UnmarshalJSON and Parse differ:\n%s", l.Situation, diff)
 		}
-		if l.Progress != parsed.Progress() || l.Settled != parsed.Settled() || l.Sentence != parsed.Progress().Sentence() {
-			t.Errorf("%s: %s, settled %t, %q", l.Situation, l.Progress, l.Settled, l.Sentence)
-		}
-		if _, unresolved := parsed.Feedback(); unresolved != (l.Feedback != nil) {
-			t.Errorf("%s: feedback %v", l.Situation, l.Feedback)
+		if r := l.Report; r.InvocationID != parsed.InvocationID || r.Progress != parsed.Progress() || r.Settled != parsed.Settled() || r.Sentence != parsed.Progress().Sentence() {
+			t.Errorf("%s: %+v", l.Situation, r)
 		}
 		if l.Situation == "hostile-text" && parsed.Result.Text != "done\u009b2J\u202egnp.exe\nThe operation was denied." {
 			t.Errorf("the text came back as %q", parsed.Result.Text)
@@ -307,7 +307,11 @@ func TestTextsOfTheHubArePrintable(t *testing.T) {
 	for _, args := range [][]string{{}, {"--wide"}, {"--json"}} {
 		_, stdout, stderr := call(t, hub.args(append(args, limited, hostile)...)...)
 		checkSafe(t, stdout+stderr)
-		if strings.Count(stdout, `\u202e`) != 2 {
+		want := 2
+		if slices.Equal(args, []string{"--json"}) { // the report says the text too
+			want = 3
+		}
+		if strings.Count(stdout, `\u202e`) != want {
 			t.Errorf("%q: the text is not there:\n%s", args, stdout)
 		}
 	}
@@ -438,24 +442,31 @@ var leave = regexp.MustCompile(`(?i)\b(retry|resend|re-send|resubmit|repeat|subm
 
 func TestAdviceIsNoLeaveToSendAgain(t *testing.T) {
 	t.Parallel()
-	_, stdout, _ := call(t)
+	_, stdout, _ := call(t, "--wide")
+	advices := 0
 	for line := range strings.Lines(stdout) {
-		if advice, ok := strings.CutPrefix(line, "host may"); ok {
-			if leave.MatchString(advice) || strings.Contains(advice, "send") && !strings.Contains(advice, "Never send it again.") {
+		if advice, ok := strings.CutPrefix(line, "next "); ok {
+			advices++
+			if rest := strings.ReplaceAll(advice, "Never send the operation again.", ""); leave.MatchString(rest) || strings.Contains(rest, "send") {
 				t.Errorf("advice: %q", advice)
 			}
 		}
 	}
-	// The actions that the play does not come to.
-	for _, event := range []failures.Event{failures.BadArgument, failures.Cancelled, failures.TimedOut, failures.StoreFailed} {
-		advice := answer{failure: failures.New(failures.Failure{Event: event})}.hostMay()
-		if advice == "" || leave.MatchString(advice) || strings.Contains(advice, "send") {
-			t.Errorf("event %d: %q", event, advice)
-		}
+	if advices != 22 {
+		t.Errorf("%d were advised", advices)
 	}
-	later := answer{failure: failures.New(failures.Failure{Status: 503, Step: failures.Receipt, HubCode: feedback.CodeHubPaused, RetryAfter: 90e9})}.hostMay()
-	if later != "ask this question again, in 90 seconds." {
-		t.Errorf("after a Retry-After: %q", later)
+}
+
+// How long a Hub asked to wait is said.
+func TestAdviceAfterRetryAfter(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	out := &output{Writer: bufio.NewWriter(&text), options: options{columns: screen.Plain}}
+	err := askAll(t.Context(), []question{{id: strings.Repeat("a", 64), ask: func(context.Context) host.Observation {
+		return host.Observation{Err: failures.New(failures.Failure{Status: 503, Step: failures.Receipt, HubCode: feedback.CodeHubPaused, RetryAfter: 90e9})}
+	}}}, out)
+	if err != nil || !strings.Contains(text.String(), "Wait 90 seconds at least.") {
+		t.Errorf("%v:\n%s", err, &text)
 	}
 }
 
@@ -464,8 +475,8 @@ func TestPlayNoticesAnotherEnd(t *testing.T) {
 	out := &output{Writer: bufio.NewWriter(io.Discard), options: options{}}
 	err := askAll(t.Context(), []question{{
 		id: situation.Read.InvocationID(), name: "read", want: "executed",
-		ask: func(context.Context) (*receipt.Receipt, error) {
-			return nil, failures.New(failures.Failure{Event: failures.ConnectionLost})
+		ask: func(context.Context) host.Observation {
+			return host.Observation{Err: failures.New(failures.Failure{Event: failures.ConnectionLost})}
 		},
 	}}, out)
 	if err != nil {

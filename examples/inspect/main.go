@@ -60,8 +60,8 @@ const help = `Inspect shows how far operations got. It reads, and can do nothing
                            ` + folder.Consent + `=true
   --timeout DURATION       the time limit of each question (15s)
   --wide                   whole ids and texts, no wrapped lines
-  --json                   one JSON object a line: {"receipt":…,"progress":…,
-                           "settled":…,"sentence":…} or {"error":…}
+  --json                   one JSON object a line: {"report":…,"receipt":…} or
+                           {"report":…,"error":…}
   -h, --help               this
 
 Lines are as wide as the terminal, or as COLUMNS says; 80 columns elsewhere.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bailinghub/bailinghub-go/examples/internal/screen"
+	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -58,17 +59,22 @@ func (o *output) entry(a answer) {
 	if a.story != "" {
 		o.line("played", a.story)
 	}
+	r := a.report
 	if a.failure != nil {
-		code := string(a.failure.Feedback.Code)
+		code := string(r.Code)
 		if a.failure.StatusCode != 0 {
 			code += fmt.Sprintf(" (%d)", a.failure.StatusCode)
 		}
-		o.line("no answer", code+": "+a.failure.Feedback.Message)
+		o.line("no answer", code+": "+r.Sentence)
 	} else {
-		o.line("progress", a.receipt.Progress().Sentence())
+		o.line("progress", r.Sentence)
 	}
-	o.line("host may", a.hostMay())
-	o.result(a.receipt)
+	advice := r.Advice
+	if r.Next == host.NextAskAgain {
+		advice += fmt.Sprintf(" Wait %d seconds at least.", r.AskAgainAfterSeconds)
+	}
+	o.line("next", advice)
+	o.result(a)
 }
 
 // evidence writes the parts of a receipt: in columns, or below each other where
@@ -108,18 +114,21 @@ func (o *output) evidence(a answer) {
 
 // result writes what the Hub has kept of the outcome, where the progress is
 // one that it belongs to.
-func (o *output) result(r *receipt.Receipt) {
-	switch r.Progress() {
-	case receipt.ProgressExecuted, receipt.ProgressBusinessRejected, receipt.ProgressRejectedBeforeDispatch:
-	default:
+func (o *output) result(a answer) {
+	text := a.report.UntrustedText
+	if o.wide && text != "" { // the report cuts it
+		text = receipt.Printable(a.receipt.Result.Text)
+	}
+	if a.report.BusinessStatus != 0 {
+		text = fmt.Sprintf("%d %s", a.report.BusinessStatus, text)
+	}
+	if text != "" {
+		o.line("result", screen.Cut(text, o.columns-labelColumns))
+	}
+	if a.receipt == nil || a.receipt.Result == nil {
 		return
 	}
-	text := receipt.Printable(r.Result.Text)
-	if r.Result.BusinessStatus != 0 {
-		text = fmt.Sprintf("%d %s", r.Result.BusinessStatus, text)
-	}
-	o.line("result", screen.Cut(text, o.columns-labelColumns))
-	if limit := r.Result.RateLimit; limit != nil {
+	if limit := a.receipt.Result.RateLimit; limit != nil {
 		o.line("limit", fmt.Sprintf("%d calls in %d s for the %s, set by %s", limit.Count, limit.WindowSec, limit.Level, receipt.Printable(limit.Source)))
 	}
 }
