@@ -27,7 +27,7 @@ func TestPrintedCommands(t *testing.T) {
 	exports := ""
 	var answers []string
 	inspected, hosts := false, 0
-	operations := filepath.Join(t.TempDir(), "agenthost.json")
+	operations := filepath.Join(t.TempDir(), "agenthost.jsonl")
 	for _, command := range commands(s.printed) {
 		if strings.HasPrefix(command, "export ") {
 			exports += command + "\n"
@@ -39,7 +39,7 @@ func TestPrintedCommands(t *testing.T) {
 		}
 		agenthost := strings.Contains(command, "agenthost")
 		if agenthost {
-			command = strings.ReplaceAll(command, "agenthost.json", operations)
+			command = strings.ReplaceAll(command, "agenthost.jsonl", operations)
 		}
 		shell := exec.CommandContext(t.Context(), "sh", "-c", exports+command)
 		shell.Dir = "../.." // the folder of the module
@@ -56,7 +56,7 @@ func TestPrintedCommands(t *testing.T) {
 		if agenthost {
 			want := "the Hub answered: awaiting_approval"
 			if strings.Contains(command, " report ") {
-				want = "3 of 3 operations are open"
+				want = "open operations: 3"
 			}
 			if err != nil || !strings.Contains(string(output), want) {
 				t.Errorf("%s\n%v\n%s%s", command, err, output, &stderr)

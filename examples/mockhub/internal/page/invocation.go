@@ -19,6 +19,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/feedback"
+	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -32,6 +33,7 @@ type invocation struct {
 	Tone     string      `json:"tone"`     // good, bad, wait, busy or unknown
 	Settled  bool        `json:"settled"`
 	Sentence string      `json:"sentence"` // of the progress, or the failure's message
+	Advice   string      `json:"advice"`   // what a host does next
 	Facts    [][2]string `json:"facts"`    // of the receipt, or of the failure
 	Answer   answerView  `json:"answer"`
 	Asked    asked       `json:"asked"`
@@ -79,10 +81,12 @@ func (q *inquirer) about(r hubtest.Record, session string) invocation {
 	q.last = answerView{}
 	observed, err := q.ask(r)
 	view.Answer = q.last
-	if err != nil {
-		view.fail(err)
+	report := host.Explain(host.Original{InvocationID: r.InvocationID, Workspace: r.Job.Marker.Route}, observed, err)
+	view.Settled, view.Sentence, view.Advice = report.Settled, report.Sentence, report.Advice
+	if report.Answered {
+		view.show(observed, report)
 	} else {
-		view.show(observed)
+		view.fail(err, report)
 	}
 	return view
 }
@@ -129,26 +133,21 @@ func (q *inquirer) noting(next http.RoundTripper) http.RoundTripper {
 }
 
 // fail shows why there is no receipt.
-func (v *invocation) fail(err error) {
-	v.Tone, v.Progress, v.Sentence = "unknown", string(feedback.CodeOf(err)), receipt.Printable(err.Error())
+func (v *invocation) fail(err error, report host.Report) {
+	v.Tone, v.Progress = "unknown", string(report.Code)
 	v.Steps = v.steps(&receipt.Receipt{})
-	failure, ok := errors.AsType[*feedback.Error](err)
-	if !ok {
-		return
-	}
-	f := failure.Feedback
-	v.Sentence = f.Message
-	v.Facts = [][2]string{
-		{"category", string(f.Category)},
-		{"next_action", string(f.NextAction)},
-		{"retryable", fmt.Sprint(f.Retryable)},
+	v.fact("next", string(report.Next))
+	if failure, ok := errors.AsType[*feedback.Error](err); ok {
+		v.fact("category", string(failure.Feedback.Category))
+		v.fact("next_action", string(failure.Feedback.NextAction))
+		v.fact("retryable", fmt.Sprint(failure.Feedback.Retryable))
 	}
 }
 
 // show shows a receipt.
-func (v *invocation) show(r *receipt.Receipt) {
-	progress := r.Progress()
-	v.Progress, v.Tone, v.Settled, v.Sentence = string(progress), tones[progress], r.Settled(), progress.Sentence()
+func (v *invocation) show(r *receipt.Receipt, report host.Report) {
+	v.Progress, v.Tone = string(report.Progress), tones[report.Progress]
+	v.fact("next", string(report.Next))
 	v.Steps = v.steps(r)
 	if result := r.Result; result == nil {
 		v.fact("result", "null")

@@ -88,6 +88,9 @@ func TestReceiptAndSentence(t *testing.T) {
 	if got.Sentence != receipt.ProgressApprovedNotDispatched.Sentence() || got.Settled {
 		t.Errorf("%q, settled %t", got.Sentence, got.Settled)
 	}
+	if !strings.HasPrefix(got.Advice, "Say both: it is approved, and by the evidence it has not been carried out.") {
+		t.Errorf("the advice is %q", got.Advice)
+	}
 	if got.Answer.To != "receipt" || got.Answer.Status != "200 OK" {
 		t.Errorf("answered %+v", got.Answer)
 	}
@@ -96,7 +99,7 @@ func TestReceiptAndSentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][2]string{
-		{"result", "awaiting_approval"}, {"text", "Synthetic text."}, {"result_source", "job"}, {"dispatch_state", "not_dispatched"},
+		{"next", "look_later"}, {"result", "awaiting_approval"}, {"text", "Synthetic text."}, {"result_source", "job"}, {"dispatch_state", "not_dispatched"},
 		{"approval", "approved, approval_id 1"}, {"journal_state", "absent"}, {"observed_at", observed.ObservedAt.Format("2006-01-02T15:04:05.000Z")},
 	}
 	if diff := cmp.Diff(want, got.Facts); diff != "" {

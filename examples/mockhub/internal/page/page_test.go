@@ -95,12 +95,12 @@ type state struct {
 }
 
 type invocation struct {
-	ID, Tool, Session, Progress, Tone, Sentence string
-	Settled                                     bool
-	Steps                                       []struct{ Name, Value, Mark string }
-	Facts                                       [][2]string
-	Answer                                      struct{ To, Status, Body string }
-	Asked                                       struct {
+	ID, Tool, Session, Progress, Tone, Sentence, Advice string
+	Settled                                             bool
+	Steps                                               []struct{ Name, Value, Mark string }
+	Facts                                               [][2]string
+	Answer                                              struct{ To, Status, Body string }
+	Asked                                               struct {
 		Times        int
 		Last, Status string
 	}

@@ -100,6 +100,7 @@ function showInvocation(card, invocation) {
     setText(item.querySelector(".value"), step.value);
   });
   setText(find(".sentence"), invocation.sentence);
+  setText(find(".advice"), invocation.advice);
   showButtons(card, find(".meaning > .buttons"), invocation.buttons, invocation.id, short);
   for (const button of card.querySelectorAll(".damage button")) button.dataset.on = invocation.id;
 
