@@ -156,8 +156,8 @@ func TestPlayJSON(t *testing.T) {
 		t.Errorf("no proof on stderr: %q", stderr)
 	}
 	checkSafe(t, stdout)
-	observedAt := regexp.MustCompile(`"observed_at":"[^"]*"`)
-	exampletest.Golden(t, "play.jsonl", observedAt.ReplaceAllString(stdout, `"observed_at":"2026-09-15T00:00:00.000Z"`))
+	times := regexp.MustCompile(`"(observed_at|session_ends)":"[^"]*"`)
+	exampletest.Golden(t, "play.jsonl", times.ReplaceAllString(stdout, `"$1":"2026-09-15T00:00:00.000Z"`))
 
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	if len(lines) != 22 {
