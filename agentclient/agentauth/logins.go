@@ -401,8 +401,11 @@ func LogOut(ctx context.Context, store Store, key string, options LogOutOptions)
 	var session string
 	var revoked error
 	// Nobody refreshes the session meanwhile: the Hub would confirm a token that
-	// has been replaced, and the session would live on.
+	// has been replaced, and the session would live on. Who wants to is not kept
+	// waiting for longer than a refresh takes.
 	err = store.UpdateCredentials(ctx, key, func(ctx context.Context, current registry.Credentials) (registry.Credentials, error) {
+		ctx, cancel := context.WithTimeout(ctx, client.settings.Timeout)
+		defer cancel()
 		session = current.SessionID
 		revoked = client.Revoke(ctx, current)
 		return current, nil

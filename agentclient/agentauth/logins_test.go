@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -617,4 +618,34 @@ func TestLogOutOfAFailingStore(t *testing.T) {
 	if len(h.living()) != 0 || !strings.Contains(err.Error(), "was ended at the Hub") {
 		t.Errorf("%v, %q live", err, h.living())
 	}
+}
+
+// A Hub that does not answer holds up a refresh of the same login no longer than
+// another refresh would.
+func TestLogOutAtASlowHub(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t)
+		store := registry.NewMemory()
+		connection, err := store.Register(t.Context(), descriptor())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		if err := store.AddCredentials(t.Context(), connection.Key, registry.Credentials{
+			HubURL: hubURL, ClientAppID: clientApp, Workspace: workspace, SessionID: "bbbbbbbb-bbbb-4bbb-8bbb-000000000001",
+			AccessToken: registry.NewSecret("synthetic-access-1"), RefreshToken: registry.NewSecret("synthetic-refresh-1"),
+			AccessExpiresAt: now.Add(time.Hour), RefreshExpiresAt: now.Add(2 * time.Hour),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h.fault(slow)
+		err = agentauth.LogOut(t.Context(), store, connection.Key, agentauth.LogOutOptions{Client: []agentclient.Option{h.option()}})
+		took := time.Since(now)
+		expectError(t, err, feedback.CodeAgentRequestTimeout, feedback.NextNone, context.DeadlineExceeded, agentauth.ErrSessionLivesOn)
+		if took > 16*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(10 * time.Hour) // for requests that the client has given up
+	})
 }

@@ -20,6 +20,7 @@ func openBrowser(ctx context.Context, address string) (<-chan struct{}, error) {
 			continue
 		}
 		opener := exec.CommandContext(ctx, path, append(words[1:], address)...)
+		apart(opener)
 		if err := opener.Start(); err != nil {
 			continue
 		}
