@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"os"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/agentauth"
@@ -15,7 +16,7 @@ import (
 type person struct{ hub *hub }
 
 func newPerson() *person {
-	return &person{&hub{sessions: map[string]*hubSession{}, started: map[string]*hubStart{}, lifetime: 600, routes: []string{workspace}, subject: `null`}}
+	return &person{newHub(nil)}
 }
 
 func (p *person) open(_ context.Context, address string) error {
@@ -37,8 +38,7 @@ func logIn(ctx context.Context, store agentauth.Store, open func(ctx context.Con
 	config := agentauth.Config{HubURL: hubURL, ClientAppID: clientApp, Workspace: workspace}
 	options := agentauth.LogInOptions{Alias: "shop", Client: opts}
 	options.Show = func(ctx context.Context, prompt agentauth.Prompt) error {
-		fmt.Println("Open this address in a browser:")
-		fmt.Println(prompt.URL)
+		fmt.Fprintf(os.Stderr, "Open this address in a browser:\n%s\n", prompt.URL)
 		return open(ctx, prompt.URL) // where there is a browser; it must not wait for the person
 	}
 	made, err := agentauth.LogIn(ctx, store, config, options)
@@ -55,8 +55,6 @@ func ExampleLogIn() {
 		log.Fatal(err)
 	}
 	// Output:
-	// Open this address in a browser:
-	// https://business.example.com/login?authorization_id=aaaaaaaa-aaaa-4aaa-8aaa-000000000001
 	// shop acts for user-1 for 720h0m0s
 }
 
@@ -75,8 +73,6 @@ func ExampleStatus() {
 	}
 	fmt.Println(known.Connection.Alias, "may use", known.Session.Workspaces)
 	// Output:
-	// Open this address in a browser:
-	// https://business.example.com/login?authorization_id=aaaaaaaa-aaaa-4aaa-8aaa-000000000001
 	// shop acts for user-1 for 720h0m0s
 	// shop may use [inventory]
 }
@@ -97,8 +93,6 @@ func ExampleLogOut() {
 	_, err = store.Credentials(ctx, current.Key)
 	fmt.Println(err)
 	// Output:
-	// Open this address in a browser:
-	// https://business.example.com/login?authorization_id=aaaaaaaa-aaaa-4aaa-8aaa-000000000001
 	// shop acts for user-1 for 720h0m0s
 	// registry: the connection has no login
 }

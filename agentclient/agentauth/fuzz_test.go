@@ -88,7 +88,7 @@ func FuzzCallback(f *testing.F) {
 	f.Add("state=&state=&code")
 	f.Add("%zz;&=")
 	f.Add("code=" + strings.Repeat("x", 5000))
-	h := &hub{sessions: map[string]*hubSession{}, started: map[string]*hubStart{}, lifetime: 600, routes: []string{workspace}, subject: `null`}
+	h := newHub(nil)
 	client, err := agentauth.New(config(), agentclient.WithHTTPClient(&http.Client{Transport: h}))
 	if err != nil {
 		f.Fatal(err)

@@ -3,23 +3,20 @@ package agentauth_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/agentauth"
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,36 +31,27 @@ func config() agentauth.Config {
 	return agentauth.Config{HubURL: hubURL, ClientAppID: clientApp, Workspace: workspace, DeviceLabel: "Test device"}
 }
 
-// hub is the login side of a Hub behind a round tripper, so that a test can lose
-// or change any answer after it took effect. It keeps the sessions that live.
+// hub is the mock Hub behind a round tripper, so that a test can lose or change
+// any answer after it took effect.
 type hub struct {
-	t *testing.T
+	*hubtest.Hub
+	t       *testing.T // nil in an example
+	subject string     // the name that the business system gives to an account
 
 	mu        sync.Mutex
-	sessions  map[string]*hubSession // by refresh token
-	started   map[string]*hubStart   // by authorization ID
-	requests  []string
-	count     int
-	lifetime  int // of a start, in seconds
-	routes    []string
-	subject   string
-	intercept func(step string, real func() *http.Response) (*http.Response, error)
+	requests  []string // by step
+	intercept fault
 	see       func(step string, r *http.Request, members map[string]any) // nil for nobody
 }
 
-type hubSession struct {
-	id, access, refresh string
-	created             time.Time
-	lives               bool
-}
-
-type hubStart struct {
-	redirect, state, challenge, code string
-	used                             bool
-}
+// A fault changes the answer to one step: start, exchange, refresh, session or
+// revoke. Real lets the request take effect and gives the true answer.
+type fault func(step string, real func() *http.Response) (*http.Response, error)
 
 func newHub(t *testing.T) *hub {
-	return &hub{t: t, sessions: map[string]*hubSession{}, started: map[string]*hubStart{}, lifetime: 600, routes: []string{workspace}, subject: `null`}
+	h := &hub{Hub: hubtest.New(hubtest.WithPathPrefix("/bailing")), t: t}
+	h.EditClient(clientApp, func(c *hubtest.Client) { c.Routes = []string{workspace, "orders"} })
+	return h
 }
 
 // client gives a client of this Hub.
@@ -80,9 +68,8 @@ func (h *hub) option() agentclient.Option {
 	return agentclient.WithHTTPClient(&http.Client{Transport: h})
 }
 
-// fault has answers intercepted: step is start, exchange, refresh, session or
-// revoke, and real lets the request take effect and gives the true answer.
-func (h *hub) fault(intercept func(step string, real func() *http.Response) (*http.Response, error)) {
+// fault has answers intercepted.
+func (h *hub) fault(intercept fault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.intercept = intercept
@@ -102,18 +89,26 @@ func (h *hub) times(step string) (n int) {
 
 // living gives the sessions that have not ended.
 func (h *hub) living() (ids []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range h.sessions {
-		if s.lives {
-			ids = append(ids, s.id)
+	for _, s := range h.Sessions() {
+		if !s.Revoked {
+			ids = append(ids, s.ID)
 		}
 	}
 	return ids
 }
 
+// only gives the one session that there is.
+func (h *hub) only() hubtest.Session {
+	h.t.Helper()
+	all := h.Sessions()
+	if len(all) != 1 {
+		h.t.Fatalf("there are %d sessions", len(all))
+	}
+	return all[0]
+}
+
 func (h *hub) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
+	body := []byte{}
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 		r.Body.Close()
@@ -131,7 +126,7 @@ func (h *hub) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h.mu.Lock()
 	h.requests = append(h.requests, step)
-	intercept := h.intercept
+	intercept, number := h.intercept, len(h.requests)
 	h.mu.Unlock()
 	if step == "" || r.URL.RawQuery != "" || r.Host != "hub.example.com" {
 		h.t.Errorf("a request that no login sends: %s %s", r.Method, r.URL.Redacted())
@@ -139,117 +134,60 @@ func (h *hub) RoundTrip(r *http.Request) (*http.Response, error) {
 	if h.see != nil {
 		h.see(step, r, members)
 	}
-	real := func() *http.Response {
-		w := httptest.NewRecorder()
-		h.serve(w, r, step, members)
-		return w.Result()
-	}
+	real := func() *http.Response { return h.call(r, body, number) }
 	if intercept != nil {
 		return intercept(step, real)
 	}
 	return real(), nil
 }
 
-func (h *hub) serve(w http.ResponseWriter, r *http.Request, step string, members map[string]any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	text := func(name string) string { s, _ := members[name].(string); return s }
-	say := func(status int, format string, args ...any) {
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		w.WriteHeader(status)
-		fmt.Fprintf(w, format, args...)
-	}
-	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	switch step {
-	case "start":
-		h.count++
-		id := fmt.Sprintf("aaaaaaaa-aaaa-4aaa-8aaa-%012d", h.count)
-		h.started[id] = &hubStart{redirect: text("redirect_uri"), state: text("state"), challenge: text("code_challenge")}
-		say(201, `{"authorization_id":%q,"authorization_url":"https://business.example.com/login?authorization_id=%s","expires_in":%d}`, id, id, h.lifetime)
-	case "exchange":
-		for _, s := range h.started {
-			sum := sha256.Sum256([]byte(text("code_verifier")))
-			if s.code == "" || s.used || s.code != text("code") || s.redirect != text("redirect_uri") || s.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
-				continue
-			}
-			s.used = true
-			n := len(h.sessions) + 1
-			session := &hubSession{
-				id:     fmt.Sprintf("bbbbbbbb-bbbb-4bbb-8bbb-%012d", n),
-				access: fmt.Sprintf("synthetic-access-%d", n), refresh: fmt.Sprintf("synthetic-refresh-%d", n),
-				created: time.Now(), lives: true,
-			}
-			h.sessions[session.refresh] = session
-			say(200, `{"token_type":"Bearer","access_token":%q,"expires_in":900,"refresh_token":%q,"refresh_expires_in":2592000,"session_id":%q,"client_app_id":%q,"subject_display":null,"subject_display_status":"missing"}`,
-				session.access, session.refresh, session.id, clientApp)
-			return
-		}
-		say(400, `{"error":"invalid_grant"}`)
-	case "refresh":
-		for _, s := range h.sessions {
-			if s.lives && s.refresh == text("refresh_token") {
-				n := len(h.requests)
-				delete(h.sessions, s.refresh)
-				s.access, s.refresh = fmt.Sprintf("synthetic-access-renewed-%d", n), fmt.Sprintf("synthetic-refresh-renewed-%d", n)
-				h.sessions[s.refresh] = s
-				say(200, `{"token_type":"Bearer","access_token":%q,"expires_in":900,"refresh_token":%q,"refresh_expires_in":2591000,"session_id":%q,"client_app_id":%q}`, s.access, s.refresh, s.id, clientApp)
-				return
-			}
-		}
-		say(400, `{"error":"invalid_grant"}`)
-	case "session":
-		for _, s := range h.sessions {
-			if s.lives && s.access == bearer {
-				routes, _ := json.Marshal(h.routes)
-				at := func(d time.Duration) string { return s.created.Add(d).UTC().Format("2006-01-02T15:04:05.000Z") }
-				say(200, `{"session_id":%q,"client_app_id":%q,"device_label":"Test device","subject_display":%s,"subject_display_status":"missing","principal":{"id":"user-1","roles":["clerk"],"tenant":"tenant-1"},"on_behalf_of":"user-1","allowed_routes":%s,"created_at":%q,"expires_at":%q,"refresh_expires_at":%q}`,
-					s.id, clientApp, h.subject, routes, at(0), at(900*time.Second), at(30*24*time.Hour))
-				return
-			}
-		}
-		say(401, `{"error":"unauthorized"}`)
-	case "revoke":
-		for _, s := range h.sessions {
-			if bearer != "" && s.access == bearer || bearer == "" && s.refresh == text("refresh_token") && text("client_app_id") == clientApp {
-				s.lives = false
-			}
-		}
-		say(200, `{"revoked":true}`)
-	default:
-		say(404, `{"error":"not_found"}`)
-	}
+// call has the mock Hub answer. Each request comes from an address of its own, so
+// that logins are not too many for one address.
+func (h *hub) call(r *http.Request, body []byte, number int) *http.Response {
+	r = r.Clone(context.Background())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", number%250+1)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
 }
 
 // approve decides for the person and gives the address that their browser comes
 // back to.
 func (h *hub) approve(login string) string {
-	return h.decide(login, func(s *hubStart) url.Values {
-		s.code = "synthetic-code-" + s.state[:8]
-		return url.Values{"code": {s.code}, "state": {s.state}}
-	})
+	said := map[string]any{
+		"principal": map[string]any{"id": "user-1", "tenant": "tenant-1", "roles": []string{"clerk"}}, "on_behalf_of": "user-1", "allowed_routes": []string{workspace},
+	}
+	if h.subject != "" {
+		said["subject_display"] = map[string]string{"name": h.subject}
+	}
+	return h.decide(login, "approve", said)
 }
 
 // deny refuses for the person.
-func (h *hub) deny(login string) string {
-	return h.decide(login, func(s *hubStart) url.Values {
-		return url.Values{"error": {"access_denied"}, "state": {s.state}}
-	})
-}
+func (h *hub) deny(login string) string { return h.decide(login, "deny", map[string]any{}) }
 
-func (h *hub) decide(login string, how func(*hubStart) url.Values) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// decide does what the business system does.
+func (h *hub) decide(login, how string, said map[string]any) string {
 	parsed, err := url.Parse(login)
 	if err != nil {
-		h.t.Error(err)
 		return ""
 	}
-	s := h.started[parsed.Query().Get("authorization_id")]
-	if s == nil {
-		h.t.Error("nobody began this login")
-		return ""
+	body, _ := json.Marshal(said)
+	r := httptest.NewRequest(http.MethodPost, hubURL+"/agent-auth/v1/authorizations/"+parsed.Query().Get("authorization_id")+"/"+how, nil)
+	r.Header.Set("Authorization", "Bearer "+h.ClientToken(clientApp))
+	r.Header.Set("Content-Type", "application/json")
+	response := h.call(r, body, 0)
+	var answered struct {
+		To string `json:"redirect_uri"`
 	}
-	return s.redirect + "?" + how(s).Encode()
+	if err := json.NewDecoder(response.Body).Decode(&answered); err != nil || answered.To == "" {
+		fmt.Println("the Hub refuses the decision:", response.Status) // an example fails by it
+		if h.t != nil {
+			h.t.Error("the Hub refuses the decision:", response.Status)
+		}
+	}
+	return answered.To
 }
 
 // browse opens an address as a browser does, and gives the page.

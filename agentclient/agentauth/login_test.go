@@ -125,7 +125,7 @@ func TestLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHub(t)
-			h.subject = `{"name":"Example Person 例"}`
+			h.subject = "Example Person 例"
 			client := h.client()
 			before := time.Now()
 			l, err := client.Begin(t.Context(), test.options...)
@@ -147,22 +147,21 @@ func TestLogin(t *testing.T) {
 			if status != http.StatusOK || !strings.Contains(page, "You are logged in") {
 				t.Errorf("%d: %s", status, page)
 			}
-			s := h.sessions["synthetic-refresh-1"]
-			want := registry.Binding{HubURL: hubURL, ClientAppID: clientApp, Workspace: workspace, SessionID: s.id}
+			s := h.only()
+			want := registry.Binding{HubURL: hubURL, ClientAppID: clientApp, Workspace: workspace, SessionID: s.ID}
 			if diff := cmp.Diff(want, w.credentials.Binding()); diff != "" {
 				t.Error(diff)
 			}
-			if w.credentials.AccessToken.Reveal() != s.access || w.credentials.RefreshToken.Reveal() != s.refresh {
+			if w.credentials.AccessToken.Reveal() != s.AccessToken || w.credentials.RefreshToken.Reveal() != s.RefreshToken {
 				t.Error("other tokens")
 			}
-			if until := w.credentials.RefreshExpiresAt.Sub(before); until < 30*24*time.Hour || until > 30*24*time.Hour+time.Minute {
+			if until := w.credentials.RefreshExpiresAt.Sub(before); until < 30*24*time.Hour-2*time.Second || until > 30*24*time.Hour+time.Minute {
 				t.Errorf("the session ends in %v", until)
 			}
-			created := s.created.UTC().Truncate(time.Millisecond)
 			wantSession := agentauth.Session{
-				ID: s.id, ClientAppID: clientApp, DeviceLabel: "Test device", OnBehalfOf: "user-1", SubjectName: "Example Person 例",
+				ID: s.ID, ClientAppID: clientApp, DeviceLabel: "Test device", OnBehalfOf: "user-1", SubjectName: "Example Person 例",
 				Principal:  agentauth.Principal{ID: "user-1", Tenant: "tenant-1", Roles: []string{"clerk"}},
-				Workspaces: []string{workspace}, CreatedAt: created, AccessExpiresAt: created.Add(900 * time.Second), EndsAt: created.Add(30 * 24 * time.Hour),
+				Workspaces: []string{workspace}, CreatedAt: s.CreatedAt.UTC(), AccessExpiresAt: s.AccessExpiresAt.UTC(), EndsAt: s.RefreshExpiresAt.UTC(),
 			}
 			if diff := cmp.Diff(wantSession, w.session); diff != "" {
 				t.Error(diff)
@@ -615,10 +614,11 @@ func TestTwoLogins(t *testing.T) {
 		t.Error("two logins have the same secrets, or short ones")
 	}
 	one, two := wait(t.Context(), first), wait(t.Context(), second)
-	if err := first.Paste(t.Context(), strings.Replace(h.approve(second.URL()), second.CallbackAddress(), first.CallbackAddress(), 1)); !errors.Is(err, feedback.CodeInvalidRequest) {
+	back := h.approve(second.URL())
+	if err := first.Paste(t.Context(), strings.Replace(back, second.CallbackAddress(), first.CallbackAddress(), 1)); !errors.Is(err, feedback.CodeInvalidRequest) {
 		t.Errorf("the address of another login: %v", err)
 	}
-	browse(t, h.approve(second.URL()))
+	browse(t, back)
 	browse(t, h.approve(first.URL()))
 	a, b := <-one, <-two
 	if a.err != nil || b.err != nil || a.session.ID == b.session.ID || len(h.living()) != 2 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/agentauth"
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/lockport"
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -62,7 +63,7 @@ func agreeing(t *testing.T, h *hub) agentauth.LogInOptions {
 	return agentauth.LogInOptions{
 		Client: []agentclient.Option{h.option(), agentclient.WithMaxRetries(0)}, // whose waits would be real
 		Show: func(_ context.Context, prompt agentauth.Prompt) error {
-			if left := time.Until(prompt.ExpiresAt); left < 5*time.Minute || !strings.HasPrefix(prompt.URL, "https://business.example.com/") || !strings.HasPrefix(prompt.CallbackAddress, "127.0.0.1:") {
+			if left := time.Until(prompt.ExpiresAt); left < 5*time.Minute || !strings.HasPrefix(prompt.URL, "https://business.example.test/") || !strings.HasPrefix(prompt.CallbackAddress, "127.0.0.1:") {
 				t.Errorf("%+v", prompt)
 			}
 			go browse(t, h.approve(prompt.URL))
@@ -632,11 +633,8 @@ func TestLogOutAtASlowHub(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := time.Now()
-		if err := store.AddCredentials(t.Context(), connection.Key, registry.Credentials{
-			HubURL: hubURL, ClientAppID: clientApp, Workspace: workspace, SessionID: "bbbbbbbb-bbbb-4bbb-8bbb-000000000001",
-			AccessToken: registry.NewSecret("synthetic-access-1"), RefreshToken: registry.NewSecret("synthetic-refresh-1"),
-			AccessExpiresAt: now.Add(time.Hour), RefreshExpiresAt: now.Add(2 * time.Hour),
-		}); err != nil {
+		session := h.Login(hubtest.Grant{ClientID: clientApp, Routes: []string{workspace}})
+		if err := store.AddCredentials(t.Context(), connection.Key, session.Credentials(hubURL, workspace)); err != nil {
 			t.Fatal(err)
 		}
 		h.fault(slow)

@@ -229,8 +229,9 @@ func TestRequestsAreTheRecordedOnes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	bearer := "Bearer " + w.credentials.AccessToken.Reveal()
 	if diff := cmp.Diff(map[string][]string{
-		"start": {""}, "exchange": {""}, "session": {"Bearer synthetic-access-1"}, "revoke": {"", "Bearer synthetic-access-1"},
+		"start": {""}, "exchange": {""}, "session": {bearer}, "revoke": {"", bearer},
 	}, bearers); diff != "" {
 		t.Error(diff)
 	}

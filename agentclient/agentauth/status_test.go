@@ -12,6 +12,7 @@ import (
 
 	"github.com/bailinghub/bailinghub-go/agentclient"
 	"github.com/bailinghub/bailinghub-go/agentclient/agentauth"
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -155,9 +156,7 @@ func TestStatusMeetsAnother(t *testing.T) {
 	_, err = agentauth.Status(t.Context(), store, key, h.option(), agentclient.WithMaxRetries(0))
 	expectError(t, err, feedback.CodeAgentAuthorizationUnavailable, feedback.NextReauthorize) // the same access token
 	h.fault(change(func(c *registry.Credentials) { c.AccessToken = registry.NewSecret("synthetic-access-other") }))
-	h.mu.Lock()
-	h.sessions["synthetic-refresh-1"].access = "synthetic-access-other"
-	h.mu.Unlock()
+	h.EditSession(credentials.SessionID, func(s *hubtest.Session) { s.AccessToken = "synthetic-access-other" })
 	if _, err := agentauth.Status(t.Context(), store, key, h.option(), agentclient.WithMaxRetries(0)); err != nil {
 		t.Errorf("a renewed token: %v", err)
 	}
