@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/cli"
 	"github.com/bailinghub/bailinghub-go/examples/internal/exampletest"
 	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
@@ -62,10 +63,10 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	s := &scene{t: t, hub: newHub(t), input: strings.NewReader("")}
-	key, err := registry.Descriptor{HubURL: s.hub.URL, ClientAppID: "demo-client", Workspace: "inventory"}.ConnectionKey()
+	key, err := registry.Descriptor{HubURL: s.hub.URL, ClientAppID: clientApp, Workspace: hubtest.DefaultRoute}.ConnectionKey()
 	must(t, err)
 	s.path = lockport.Quiet(t.TempDir(), "registry", key)
-	s.browse = func(address string) { visit(t, address) }
+	s.browse = func(address string) { s.hub.agree(t, address) }
 	return s
 }
 
@@ -91,15 +92,12 @@ func (s *scene) do(args ...string) (status int, stdout, stderr string) {
 	var errs bytes.Buffer
 	status, stdout = s.run(s.t.Context(), &errs, args...)
 	exampletest.CheckSafe(s.t, stdout+errs.String())
-	if strings.Contains(stdout+errs.String(), "canary") {
-		s.t.Errorf("a secret is in the output:\n%s%s", stdout, &errs)
-	}
 	return status, stdout, errs.String()
 }
 
 func (s *scene) login(more ...string) (status int, stdout, stderr string) {
 	s.t.Helper()
-	return s.do(append([]string{"login", "--hub", s.hub.URL, "--client", "demo-client", "--workspace", "inventory"}, more...)...)
+	return s.do(append([]string{"login", "--hub", s.hub.URL, "--client", clientApp, "--workspace", hubtest.DefaultRoute}, more...)...)
 }
 
 func (s *scene) expect(want int, stdoutHas, stderrHas string) func(status int, stdout, stderr string) {
@@ -117,10 +115,10 @@ func TestLoginAndLogout(t *testing.T) {
 	s := newScene(t)
 	status, stdout, stderr := s.login("--name", "shop")
 	s.expect(cli.OK, "Logged in. The current connection is shop.\n", "Waiting for you to decide: 10:00 left")(status, stdout, stderr)
-	if address := s.hub.URL + "/page?authorization_id=aaaaaaaa-aaaa-4aaa-8aaa-000000000001"; !strings.Contains(stderr, "\n\n"+address+"\n\n") {
+	if address := s.hub.address(t); !strings.Contains(stderr, "\n\n"+address+"\n\n") {
 		t.Errorf("the address does not stand on a line of its own:\n%s", stderr)
 	}
-	for _, text := range []string{"user-1 (Example\\u202e Person 例)", "inventory", "a person has to log in again by then"} {
+	for _, text := range []string{"user-1 (Example", "Person 例)", hubtest.DefaultRoute, "a person has to log in again by then"} {
 		if !strings.Contains(stdout, text) {
 			t.Errorf("%q is missing:\n%s", text, stdout)
 		}
@@ -148,11 +146,13 @@ func TestLoginAndLogout(t *testing.T) {
 	}
 
 	// A Hub that cannot be told.
-	s.hub.disable(true)
+	s.hub.EditClient(clientApp, func(c *hubtest.Client) { c.Disabled = true })
 	s.expect(cli.Failed, "login needed", "")(s.do("status", "shop"))
+	s.hub.EditClient(clientApp, func(c *hubtest.Client) { c.Disabled = false })
+	s.hub.Inject(hubtest.Fault{On: hubtest.RevokeRequest, Times: -1, Status: http.StatusForbidden})
 	s.expect(cli.Failed, "", "The session was not ended: it lives on at the Hub. The login stays")(s.do("logout", "shop"))
 	s.expect(cli.Failed, "", "was deleted here")(s.do("logout", "shop", "--forget"))
-	s.hub.disable(false)
+	s.hub.ClearFaults()
 	s.expect(cli.OK, "shop had no login", "")(s.do("logout", "shop"))
 	s.expect(cli.OK, "yard is logged out", "")(s.do("logout", "yard"))
 	s.expect(cli.Failed, "no login", "")(s.do("status"))
@@ -173,7 +173,7 @@ func currentKey(t *testing.T, path string) string {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.browse = func(address string) { visit(t, strings.Replace(address, "/page", "/refuse", 1)) }
+	s.browse = func(address string) { s.hub.refuse(t, address) }
 	s.expect(cli.Failed, "", "connections: The login was refused at the page")(s.login())
 	if _, err := os.Stat(s.path); !errors.Is(err, os.ErrNotExist) {
 		t.Error("there is a folder")
@@ -184,7 +184,7 @@ func TestRefused(t *testing.T) {
 func TestCtrlCWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	process := exampletest.Prepare(t, "login", "--hub", s.hub.URL, "--client", "demo-client", "--workspace", "inventory", "--no-browser", "--registry", s.path)
+	process := exampletest.Prepare(t, "login", "--hub", s.hub.URL, "--client", clientApp, "--workspace", hubtest.DefaultRoute, "--no-browser", "--registry", s.path)
 	process.Env = append(process.Env, folder.Consent+"=true")
 	errs := &watchedBuffer{more: make(chan struct{}, 1)}
 	process.Stderr = errs
@@ -212,7 +212,7 @@ func TestHostileOpener(t *testing.T) {
 	must(t, syscall.Mkfifo(mark, 0o600)) // whose reader waits for a writer
 	script := "#!/bin/sh\necho garbage\necho garbage >&2\necho \"$$ $*\" >" + mark + "\nexec sleep 1000\n"
 	must(t, os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o755))
-	process := exampletest.Prepare(t, "login", "--hub", s.hub.URL, "--client", "demo-client", "--workspace", "inventory", "--registry", s.path)
+	process := exampletest.Prepare(t, "login", "--hub", s.hub.URL, "--client", clientApp, "--workspace", hubtest.DefaultRoute, "--registry", s.path)
 	process.Env = append(process.Env, folder.Consent+"=true", "DISPLAY=:99", "PATH="+bin+":"+os.Getenv("PATH"))
 	errs := &watchedBuffer{more: make(chan struct{}, 1)}
 	process.Stderr = errs
@@ -227,9 +227,9 @@ func TestHostileOpener(t *testing.T) {
 	if _, err := fmt.Sscan(string(opened), &pid, &address); err != nil || !strings.Contains(errs.String(), address+"\n") {
 		t.Fatalf("%q, %v", opened, err)
 	}
-	visit(t, address)
+	s.hub.agree(t, address)
 	output, status := process.Rest(t)
-	if status != cli.OK || strings.Contains(output+errs.String(), "garbage") || strings.Contains(output+errs.String(), "canary") {
+	if status != cli.OK || strings.Contains(output+errs.String(), "garbage") || strings.Contains(output+errs.String(), "synthetic-") {
 		t.Errorf("status %d\n%s%s", status, output, errs)
 	}
 	if err := exec.Command("kill", "-0", fmt.Sprint(pid)).Run(); err == nil {
@@ -244,7 +244,7 @@ func TestWithoutBrowser(t *testing.T) {
 	errs := &watchedBuffer{more: make(chan struct{}, 1)}
 	ended := make(chan int)
 	go func() {
-		status, _ := s.run(t.Context(), errs, "login", "--hub", s.hub.URL, "--client", "demo-client", "--workspace", "inventory")
+		status, _ := s.run(t.Context(), errs, "login", "--hub", s.hub.URL, "--client", clientApp, "--workspace", hubtest.DefaultRoute)
 		ended <- status
 	}()
 	for !strings.Contains(errs.String(), "Waiting") {
@@ -253,7 +253,7 @@ func TestWithoutBrowser(t *testing.T) {
 	if !strings.Contains(errs.String(), "No browser was opened: there is none\\x1b") && !strings.Contains(errs.String(), "No browser was opened: there is none\\u001b") {
 		t.Error(errs)
 	}
-	visit(t, s.hub.URL+"/page?authorization_id=aaaaaaaa-aaaa-4aaa-8aaa-000000000001")
+	s.hub.agree(t, s.hub.address(t))
 	if status := <-ended; status != cli.OK {
 		t.Errorf("status %d\n%s", status, errs)
 	}
@@ -269,27 +269,24 @@ func TestPastedAddress(t *testing.T) {
 	errs := &watchedBuffer{more: make(chan struct{}, 1)}
 	ended := make(chan int)
 	go func() {
-		status, _ := s.run(t.Context(), errs, "login", "--hub", s.hub.URL, "--client", "demo-client", "--workspace", "inventory", "--paste")
+		status, _ := s.run(t.Context(), errs, "login", "--hub", s.hub.URL, "--client", clientApp, "--workspace", hubtest.DefaultRoute, "--paste")
 		ended <- status
 	}()
 	for !strings.Contains(errs.String(), "paste it here") {
 		<-errs.more
 	}
-	elsewhere := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := elsewhere.Get(s.hub.URL + "/page?authorization_id=aaaaaaaa-aaaa-4aaa-8aaa-000000000001")
+	back, err := s.hub.page.Agree(t.Context(), s.hub.address(t))
 	must(t, err)
-	response.Body.Close()
-	elsewhere.CloseIdleConnections()
 	fmt.Fprintf(writer, "\nhello\n")
 	for !strings.Contains(errs.String(), "not an address that this login waits at") {
 		<-errs.more
 	}
-	fmt.Fprintf(writer, "%s\n", response.Header.Get("Location"))
+	fmt.Fprintf(writer, "%s\n", back)
 	if status := <-ended; status != cli.OK {
 		t.Errorf("status %d\n%s", status, errs)
 	}
 	writer.Close()
-	if strings.Contains(errs.String(), "canary") {
+	if strings.Contains(errs.String(), "synthetic-code") {
 		t.Error("the code is in the output")
 	}
 }
@@ -329,13 +326,13 @@ func TestLoginAsJSON(t *testing.T) {
 		}
 		return value
 	}
-	login := []string{"login", "--hub", s.hub.URL, "--client", "demo-client", "--workspace", "inventory", "--name", "shop"}
+	login := []string{"login", "--hub", s.hub.URL, "--client", clientApp, "--workspace", hubtest.DefaultRoute, "--name", "shop"}
 	made := lines(cli.OK, login...)
 	if len(made) != 1 || at(made[0], "connection", "alias") != "shop" || at(made[0], "connection", "current") != true ||
-		at(made[0], "session", "session_id") != "bbbbbbbb-bbbb-4bbb-8bbb-000000000001" || at(made[0], "session", "subject_name") != "Example\u202e Person 例" {
+		at(made[0], "session", "session_id") != s.hub.Sessions()[0].ID || at(made[0], "session", "subject_name") != s.hub.Sessions()[0].SubjectName {
 		t.Errorf("%v", made)
 	}
-	if again := lines(cli.OK, append(login, "--replace")...); at(again[0], "replaced_session_id") != "bbbbbbbb-bbbb-4bbb-8bbb-000000000001" {
+	if again := lines(cli.OK, append(login, "--replace")...); at(again[0], "replaced_session_id") != at(made[0], "session", "session_id") {
 		t.Errorf("%v", again)
 	}
 	if failed := lines(cli.Failed, login...); at(failed[0], "error", "operation") != "login" || at(failed[0], "error", "schema") != "bailing.agent-feedback.v1" {
