@@ -471,8 +471,8 @@ func TestAnIdleConnectionThatWentAwayCostsNothing(t *testing.T) {
 	t.Parallel()
 	hub := newRawHub(t, "h2", http2Frames(func(s http2Stream, _ int) bool {
 		s.head("200")
+		_ = s.WriteGoAway(s.id, http2.ErrCodeNo, nil) // the client has read it when it has the body
 		s.body(receiptBody)
-		_ = s.WriteGoAway(s.id, http2.ErrCodeNo, nil)
 		return true
 	}))
 	client := hub.client(t, agentclient.WithMaxRetries(0))
