@@ -1,4 +1,5 @@
-// Package await calls code of the caller's that may ignore its context.
+// Package await calls code that may ignore its context, such as a store of the
+// host, and returns in time all the same.
 package await
 
 import (
@@ -6,13 +7,13 @@ import (
 	"runtime"
 )
 
-// Do calls f in a goroutine of its own and returns what it returns, or the
-// error of ctx as soon as that is done, whichever comes first. A call that
-// outlives its context ends by itself; what it returns is dropped.
+// Do calls f in a new goroutine. It returns what f returns or, when ctx ends
+// first, the error of ctx. In that case f goes on in its goroutine until it
+// returns by itself, and Do drops what it returns.
 //
-// A panic of f is raised again in the caller, with the same value; so is
-// runtime.Goexit. After the context has ended there is no caller any more to
-// raise it in, and it is dropped with the rest.
+// Do repeats a panic of f in its caller, with the same value, and runtime.Goexit
+// likewise. When Do has returned because ctx ended, there is nobody left to panic
+// in, and a later panic of f is dropped.
 func Do[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {

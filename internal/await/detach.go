@@ -5,19 +5,21 @@ import (
 	"reflect"
 )
 
-// Detach gives a context for work that goes on after its caller has gone. It
-// has the values of ctx and not its end, and it hides the caller's hooks of
-// net/http/httptrace: they are for the requests that the caller waits for, and
-// may touch what the caller has put away by then.
+// Detach gives a context for work that continues after its caller has returned.
+// It has the values of ctx and does not end with it. It hides the hooks of
+// net/http/httptrace that the caller put into ctx: they would otherwise be called
+// for requests that the caller does not wait for, and may use what the caller
+// has already closed.
 func Detach(ctx context.Context) context.Context {
 	return withoutHooks{context.WithoutCancel(ctx)}
 }
 
 type withoutHooks struct{ context.Context }
 
-// Value hides what lies under a key of the packages that keep such hooks: one
-// holds those of net/http, the other those of package net. Neither key can be
-// named here, and another trace on top would call the hidden one as well.
+// Value hides the hooks by the package that the type of their key belongs to,
+// one for the hooks of net/http and one for those of package net. Both types are
+// unexported, so they cannot be named here. Adding an empty trace instead would
+// not hide the caller's: httptrace calls the hooks of both.
 func (c withoutHooks) Value(key any) any {
 	if key != nil {
 		switch reflect.TypeOf(key).PkgPath() {

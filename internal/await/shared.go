@@ -6,21 +6,24 @@ import (
 	"sync"
 )
 
-// Shared makes one call at a time, whatever the code that is called does with
-// its context, so that no more than one is ever stuck in it. Callers with an
-// equal key share a call; those with another one wait until it has ended. The
-// zero value is ready, and safe for concurrent use.
+// Shared makes one call at a time. Should the code that it calls ignore its
+// context and never return, one goroutine is stuck in it, and not one for every
+// caller. Callers with an equal key share a call; callers with another key wait
+// until that call has ended. The zero value is ready for use, and safe for
+// concurrent use.
 type Shared[K comparable, T any] struct {
-	mu  sync.Mutex
-	now *sharedCall[K, T] // nil where nobody is called
+	mu      sync.Mutex
+	current *sharedCall[K, T] // nil while no call runs
 }
 
 type sharedCall[K comparable, T any] struct {
-	key     K
-	end     context.CancelFunc
-	done    chan struct{} // closed at its end
-	waiting int           // how many callers share it; guarded by the mu of its Shared
-	left    bool          // nobody waited for it at some time; so guarded, too
+	key  K
+	end  context.CancelFunc
+	done chan struct{} // closed when the call has ended
+
+	// Both are guarded by the mu of the Shared.
+	waiting   int  // how many callers wait for the call
+	abandoned bool // at some time no caller waited, and so the context of the call was ended
 
 	// The outcome, set before done is closed.
 	value    T
@@ -29,13 +32,14 @@ type sharedCall[K comparable, T any] struct {
 	panicked any
 }
 
-// Do returns what the call returns, or the error of ctx as soon as that is
-// done, whichever comes first. The context of f has the values of the caller
-// that began the call, and ends when nobody waits for it any more.
+// Do returns what the call of f returns or, when ctx ends first, the error of
+// ctx. The context of f has the values of the caller that began the call, and
+// ends when no caller waits for the call any more.
 //
-// A panic of f is raised again in the caller that began the call, with the same
-// value; so is runtime.Goexit. The others call for themselves then, and so do
-// those who came to a call that nobody waited for and that failed.
+// Do repeats a panic of f in the caller that began the call, with the same value,
+// and runtime.Goexit likewise. The other callers then make a call of their own.
+// So does a caller that joined a call whose context had been ended and that
+// failed: the failure may only mean that others had given up.
 func (s *Shared[K, T]) Do(ctx context.Context, key K, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	for {
@@ -43,7 +47,7 @@ func (s *Shared[K, T]) Do(ctx context.Context, key K, f func(context.Context) (T
 			return none, err
 		}
 		s.mu.Lock()
-		call, own := s.now, false
+		call, own := s.current, false
 		if call == nil {
 			call, own = s.begin(ctx, key, f), true
 		}
@@ -63,7 +67,7 @@ func (s *Shared[K, T]) Do(ctx context.Context, key K, f func(context.Context) (T
 		}
 		switch {
 		case !shares:
-		case call.returned && (call.err == nil || !call.left):
+		case call.returned && (call.err == nil || !call.abandoned):
 			return call.value, call.err
 		case !own:
 		case call.panicked != nil:
@@ -74,18 +78,18 @@ func (s *Shared[K, T]) Do(ctx context.Context, key K, f func(context.Context) (T
 	}
 }
 
-// begin makes a call; mu is held.
+// begin starts a call. The caller holds mu.
 func (s *Shared[K, T]) begin(ctx context.Context, key K, f func(context.Context) (T, error)) *sharedCall[K, T] {
 	call := &sharedCall[K, T]{key: key, done: make(chan struct{})}
 	ctx, call.end = context.WithCancel(Detach(ctx))
-	s.now = call
+	s.current = call
 	go func() {
 		defer func() {
 			if !call.returned {
 				call.panicked = recover()
 			}
 			s.mu.Lock()
-			s.now = nil
+			s.current = nil
 			s.mu.Unlock()
 			call.end()
 			close(call.done)
@@ -96,11 +100,12 @@ func (s *Shared[K, T]) begin(ctx context.Context, key K, f func(context.Context)
 	return call
 }
 
+// leave takes one caller off a call, and ends its context after the last one.
 func (s *Shared[K, T]) leave(call *sharedCall[K, T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if call.waiting--; call.waiting == 0 {
-		call.left = true
+		call.abandoned = true
 		call.end()
 	}
 }
