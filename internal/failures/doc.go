@@ -1,4 +1,4 @@
-// Package failures makes the errors of package feedback: a [Failure] is what the
-// code that met it saw, and the table of the contract, in table.go, says what
-// that means for a host.
+// Package failures makes the errors of package feedback. The code that meets a
+// failure describes what it saw as a [Failure]. The failure table of the
+// contract, in table.go, decides what that means for a host.
 package failures

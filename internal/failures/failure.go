@@ -9,8 +9,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 )
 
-// Failure is one failure as the code that met it saw it. [New] turns it
-// into a [*feedback.Error] by the table.
+// Failure describes one failure as the code that met it saw it. [New] turns it
+// into a [*feedback.Error] by the failure table.
 type Failure struct {
 	// Event is what happened; the zero value is an answer of the Hub.
 	Event Event
@@ -26,7 +26,7 @@ type Failure struct {
 	Dispatched bool
 	// InvocationID is the valid id that the caller gave; else "".
 	InvocationID string
-	// RequestID is what the request was called; "" where it had no name.
+	// RequestID is the id of the request; "" where it had none.
 	RequestID string
 	// Message replaces the sentence of the table where this SDK can say more.
 	// It holds no part of an answer, no secret and no argument value.
@@ -36,11 +36,11 @@ type Failure struct {
 	Causes []error
 }
 
-// Event is what happened, where it was not just an answer of the Hub.
+// Event is what happened.
 type Event int
 
 const (
-	// Answered: the Hub answered and the answer decides.
+	// Answered: the Hub answered, and status and code of the answer decide.
 	Answered Event = iota
 	// BadArgument: an argument is wrong and nothing was sent.
 	BadArgument
@@ -54,11 +54,11 @@ const (
 	NoAuthorization
 	// StoreFailed: the host's own store failed.
 	StoreFailed
-	// ConnectionLost: no whole answer came.
+	// ConnectionLost: the answer did not come, or not all of it.
 	ConnectionLost
 	// UnknownSchema: the body names a schema that this SDK does not read.
 	UnknownSchema
-	// BadBody: the body is not what was asked for in any other way.
+	// BadBody: the body is not what was asked for, for any other reason.
 	BadBody
 )
 
@@ -82,6 +82,7 @@ const (
 	hermesX = ExecutionReceipt | ExecutionList
 )
 
+// fits reports whether the row is about such a failure.
 func (r *row) fits(f Failure) bool {
 	return r.event == f.Event &&
 		(r.step == AnyStep || r.step&f.Step != 0) &&
@@ -89,8 +90,8 @@ func (r *row) fits(f Failure) bool {
 		(r.hubCodes == nil || slices.Contains(r.hubCodes, f.HubCode))
 }
 
-// row gives the first row that fits. The last row fits every answer; a body
-// that no row knows of is an answer too.
+// row gives the first row of the table that fits. Where no row is about the
+// event, the status of the answer decides, and the last row fits every status.
 func (f Failure) row() *row {
 	for i := range table {
 		if table[i].fits(f) {
@@ -101,8 +102,8 @@ func (f Failure) row() *row {
 	return f.row()
 }
 
-// Ended is the failure of a call whose context, or else whose own time limit,
-// has ended.
+// Ended gives the failure of a call that was ended by its context or, while that
+// goes on, by the time limit of the client.
 func Ended(ctx context.Context) Failure {
 	switch err := ctx.Err(); {
 	case err == nil:
@@ -114,8 +115,9 @@ func Ended(ctx context.Context) Failure {
 	}
 }
 
-// EndedDuring is [Ended] where it is known what was waited for, in words of our
-// own such as "the connection store"; "" where it is not.
+// EndedDuring does what [Ended] does and says in the message what the call was
+// waiting for, such as "the connection store". waitedFor is "" where that is not
+// known, and never has a word of a server.
 func EndedDuring(ctx context.Context, waitedFor string) Failure {
 	failure := Ended(ctx)
 	switch {
@@ -128,8 +130,8 @@ func EndedDuring(ctx context.Context, waitedFor string) Failure {
 	return failure
 }
 
-// Repeated reports whether the request is asked again inside one inspection
-// after this failure, within its limit of repeats.
+// Repeated reports whether the same inspection sends the request again after
+// this failure, within its limit of retries.
 func (f Failure) Repeated() bool { return f.row().repeated }
 
 // CodeDecides reports whether the code in the body of this answer makes a
@@ -145,7 +147,7 @@ func (f Failure) CodeDecides() bool {
 	return false
 }
 
-// New gives the failure as the table has it.
+// New makes the error of a failure by the failure table.
 func New(f Failure) *feedback.Error {
 	decided := f.row()
 	account := feedback.Feedback{
@@ -181,8 +183,8 @@ func New(f Failure) *feedback.Error {
 	}
 }
 
-// Also gives the same error with a sentence in front of its message, that
-// matches cause besides. Sentence and cause must be safe to show.
+// Also gives a copy of err that has sentence in front of its message and also
+// matches cause. Sentence and cause must be safe to show.
 func Also(err *feedback.Error, sentence string, cause error) *feedback.Error {
 	also := *err
 	also.Message = sentence + " " + err.Message
@@ -190,9 +192,9 @@ func Also(err *feedback.Error, sentence string, cause error) *feedback.Error {
 	return &also
 }
 
-// Build gives the error of this account of a failure, with the causes to show
-// through errors.Is and errors.As; they must be safe to show, see [feedback.Error]. It is
-// for packages whose failures are not those of an inspection.
+// Build makes an error from a complete feedback object, for packages whose
+// failures are not in the failure table of an inspection. errors.Is and errors.As
+// find the causes, which must be safe to show: see [feedback.Error].
 func Build(account feedback.Feedback, causes ...error) *feedback.Error {
 	return &feedback.Error{Feedback: account, Causes: causes}
 }

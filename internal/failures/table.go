@@ -4,8 +4,9 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 )
 
-// A row is one line of the failure table. A zero Step, statuses or codes fits
-// everything; a Step of several fits each. A code of "" stands for the Hub's.
+// A row is one line of the failure table. A row without a step, statuses or
+// hubCodes fits every value of them; a step that combines several fits each of
+// those. repeated says that the same inspection sends the request again.
 type row struct {
 	number     string
 	event      Event
@@ -22,13 +23,16 @@ type row struct {
 
 type span struct{ from, to int }
 
+// asTheHubSays is the code of a row whose errors carry the code of the Hub's
+// answer.
 const asTheHubSays feedback.Code = ""
 
-// table is the table of the contract, section 4: the first row that fits
-// decides. repeated marks what is asked again inside one inspection.
+// table is the failure table of the contract, section 4: the first row that fits
+// decides.
 //
-// The rows "x" are for a HermesX server, whose error bodies carry no code: what
-// stands for one there is told by the whole answer.
+// The rows with the number "x" are for a HermesX server. Its error bodies carry
+// no code. Package hermesx recognizes some of these bodies as a whole and gives
+// each a code, which stands in hubCodes here.
 var table = []row{
 	{number: "1", event: BadArgument,
 		code: feedback.CodeInvalidRequest, category: feedback.CategoryInvalidRequest, nextAction: feedback.NextNone,
