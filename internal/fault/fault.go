@@ -1,5 +1,5 @@
-// Package fault has the errors of the internal packages: their text is safe to
-// show and to log, and a public package turns them into errors of its own.
+// Package fault has the error type of the internal packages. Its text is safe to
+// show and to log. A public package turns such an error into one of its own.
 package fault
 
 import (
@@ -11,9 +11,10 @@ import (
 // Error is an error whose text has names, paths and reasons, and never the
 // content of a file.
 type Error struct {
-	// Text has no name of a package in front: whoever shows the error adds it.
+	// Text does not begin with the name of a package: the package that shows the
+	// error adds its own.
 	Text string
-	// Causes are what errors.Is finds: sentinels, the number of a system's
+	// Causes are what errors.Is finds: sentinels, the errno of the system's
 	// error, the error of a context.
 	Causes []error
 }
@@ -27,9 +28,10 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap gives what errors.Is looks at.
 func (e *Error) Unwrap() []error { return e.Causes }
 
-// System is what the operating system had against doing; kinds are sentinels
-// that the error matches besides. Of the system's error only the number is told
-// and shown: the rest repeats what doing says.
+// System makes the error of an operating system that refused what doing
+// describes. The error also matches kinds. It takes only the errno from the
+// system's error, because the rest of that repeats the operation and the path,
+// which doing names already.
 func System(doing string, err error, kinds ...error) error {
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return New(doing+": "+number.Error(), append(kinds, number)...)
@@ -37,8 +39,8 @@ func System(doing string, err error, kinds ...error) error {
 	return New(doing+": the system refused", kinds...)
 }
 
-// Ended is the error of a context that ended during doing; nil while it has
-// not. Kinds are sentinels that the error matches besides.
+// Ended makes the error of a context that ended during what doing describes. It
+// gives nil while the context has not ended. The error also matches kinds.
 func Ended(ctx context.Context, doing string, kinds ...error) error {
 	err := ctx.Err()
 	if err == nil {
