@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// What is locked is a byte far behind the end of any file, because nobody else
-// can read what is locked.
+// The locked range is one byte far behind the end of any file. Windows lets
+// nobody else read a locked range, so a lock of the content would keep others
+// from reading the file.
 const (
 	lockedByteLow  = 0xfffffffe
 	lockedByteHigh = 0x7fffffff
