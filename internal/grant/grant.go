@@ -1,5 +1,5 @@
-// Package grant reads the answer of a Hub that gives tokens: to a login and to
-// the refresh of a session, which are answered alike (contract, section 6).
+// Package grant reads the answer in which a Hub gives tokens. It gives the same
+// answer to a login and to the refresh of a session (contract, section 6).
 package grant
 
 import (
@@ -14,14 +14,17 @@ import (
 // Limit is how many bytes the answer may have.
 const Limit = 64 << 10
 
-// A longer lifetime counts as this long.
+// The greatest lifetimes. Parse cuts a longer one to these, so that a date can
+// always be computed from it.
 const (
 	maxAccess  = 31 * 24 * time.Hour
 	maxRefresh = 366 * 24 * time.Hour
 )
 
-// AccessBeforeRefresh is how much earlier than its refresh token an access token
-// ends that the Hub lets live as long: credentials end with their refresh token.
+// AccessBeforeRefresh is how much earlier than the refresh token the access token
+// ends at least. Where the Hub gives both the same lifetime, [Grant.Expiries]
+// shortens that of the access token by this, so that the credentials as a whole
+// end with the refresh token.
 const AccessBeforeRefresh = time.Second
 
 // Grant is what a Hub gives with a pair of tokens. Its tokens are secrets, so
@@ -29,12 +32,12 @@ const AccessBeforeRefresh = time.Second
 type Grant struct {
 	AccessToken, RefreshToken string
 	SessionID, ClientAppID    string
-	// access and refresh are lifetimes, from the request on.
+	// access and refresh are the lifetimes, counted from the start of the request.
 	access, refresh time.Duration
 }
 
 // Parse reads the body of a 200. It reports false for a body that is not a
-// whole grant in exactly the form of the contract.
+// complete grant in exactly the form of the contract.
 func Parse(body []byte) (Grant, bool) {
 	var wire struct {
 		TokenType        string `json:"token_type"`
@@ -60,8 +63,8 @@ func Parse(body []byte) (Grant, bool) {
 	}, true
 }
 
-// Expiries gives when the tokens end, where the request for them was begun at
-// start.
+// Expiries gives the times at which the tokens end. start is when the request for
+// them began.
 func (g Grant) Expiries(start time.Time) (access, refresh time.Time) {
 	refresh = start.Add(g.refresh)
 	access = start.Add(min(g.access, g.refresh-AccessBeforeRefresh))
@@ -72,10 +75,11 @@ func lifetime(seconds int64, most time.Duration) time.Duration {
 	return time.Duration(min(seconds, int64(most/time.Second))) * time.Second
 }
 
-// Tokens finds what looks like tokens in a body that is no grant, so that the
-// session which it gives away can be ended. Either may be "".
+// Tokens finds what may be tokens in a body that [Parse] refused, so that the
+// caller can revoke the session that the Hub may have made for them. Either is ""
+// where the body has none.
 func Tokens(body []byte) (access, refresh string) {
-	// What follows the tokens may be no JSON any more; what stood before counts.
+	// The error is of no interest: behind the tokens the body may be damaged.
 	_ = strictjson.Object(body, func(name []byte, d *jsontext.Decoder) error {
 		var into *string
 		switch string(name) {
