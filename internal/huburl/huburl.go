@@ -1,5 +1,4 @@
-// Package huburl knows what a Hub's URL may look like and which of its many
-// spellings is the normal one.
+// Package huburl checks the URL of a Hub and brings it into its normal form.
 package huburl
 
 import (
@@ -18,7 +17,7 @@ import (
 // normal form.
 const MaxLen = 8192
 
-// The rules, each as the predicate of a sentence about the URL.
+// The errors of the rules. Each continues a sentence that begins with "the URL".
 var (
 	errEmpty      = errors.New("must not be empty")
 	errLength     = errors.New("must not be longer than 8192 bytes")
@@ -49,8 +48,8 @@ var (
 // itself, and net/http sends its path, and that of any endpoint appended to
 // it, unchanged.
 //
-// The error is the predicate of a sentence about the URL ("must not have a
-// query"). It never repeats a part of the URL.
+// The error continues a sentence that begins with "the URL", such as "must not
+// have a query". It never repeats a part of the URL.
 func Normalize(raw string, allowInsecureHTTP bool) (string, error) {
 	if err := readable(raw); err != nil {
 		return "", err
@@ -87,7 +86,7 @@ func Normalize(raw string, allowInsecureHTTP bool) (string, error) {
 	return normal, nil
 }
 
-// readable refuses what has no place anywhere in a Hub URL.
+// readable refuses characters that no part of a Hub URL may have.
 func readable(raw string) error {
 	switch {
 	case raw == "":
@@ -147,7 +146,8 @@ func normalHost(host string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// What a mapping made is checked like what was written.
+	// The host is checked after the mapping too, because the mapping turns some
+	// characters, such as U+FF0F, into separators of a URL.
 	name := strings.TrimSuffix(host, ".")
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || strings.IndexFunc(label, notOfLabel) >= 0 {
@@ -164,7 +164,7 @@ func normalHost(host string) (string, error) {
 }
 
 // profile maps domain names as WHATWG URL does: hyphens and underscores may
-// stand anywhere, and the length is left to the resolver.
+// stand anywhere, and the resolver, not this package, checks the length.
 var profile = idna.New(
 	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckJoiners(true),
 	idna.CheckHyphens(false), idna.StrictDomainName(false), idna.VerifyDNSLength(false),
@@ -175,8 +175,8 @@ var profile = idna.New(
 func toASCII(host string) (string, error) {
 	lower := lowerASCII(host)
 	if isASCII(lower) && !strings.HasPrefix(lower, "xn--") && !strings.Contains(lower, ".xn--") {
-		// Nothing to map. The rules of IDNA, on hyphens and underscores for
-		// example, do not concern such a host.
+		// There is nothing to map, and the rules of IDNA, on hyphens and
+		// underscores for example, do not apply to such a host.
 		return lower, nil
 	}
 	mapped, err := profile.ToASCII(lower)
@@ -187,12 +187,13 @@ func toASCII(host string) (string, error) {
 		return "", errHostName
 	}
 	if last, _ := utf8.DecodeLastRuneInString(host); strings.HasSuffix(mapped, ".") && !dot(last) {
-		// A last label that decodes to nothing, as "xn--" does.
+		// The last label decodes to an empty one, as "xn--" does.
 		return "", errHostName
 	}
 	for label := range strings.FieldsFuncSeq(lower, dot) {
-		// The library decodes a label that is punycode and Unicode at once.
-		// With a letter before it, it is mapped but not decoded.
+		// A label that begins with "xn--" only after it was mapped has to be
+		// refused, but the library decodes it. With a letter in front, the library
+		// maps the label without decoding it, and the prefix shows.
 		if unicode, _ := profile.ToUnicode("a" + label); !isASCII(label) && strings.HasPrefix(unicode, "axn--") {
 			return "", errHostName
 		}
@@ -208,7 +209,8 @@ func normalIPv6(text string) (string, error) {
 	case err != nil || !address.Is6():
 		return "", errIPv6
 	case address.Is4In6():
-		// netip writes the last 32 bits as IPv4, URLs do not.
+		// netip writes the last 32 bits of a mapped address as IPv4; URLs write
+		// them in hexadecimal.
 		b := address.As16()
 		return "[::ffff:" +
 			strconv.FormatUint(uint64(b[12])<<8|uint64(b[13]), 16) + ":" +
@@ -237,8 +239,8 @@ func normalPort(port, scheme string) (string, error) {
 	return ":" + strconv.FormatUint(n, 10), nil
 }
 
-// checkPath refuses a path that net/url would escape anew or that a server
-// could take for another one.
+// checkPath refuses a path that net/url would escape differently, or that a
+// server could read as another path.
 func checkPath(path string) error {
 	for i := range len(path) {
 		if c := path[i]; c == '%' {
@@ -261,14 +263,14 @@ func checkPath(path string) error {
 	return nil
 }
 
-// ofPath reports the characters that both net/url and WHATWG URL leave alone
-// in a path; "%" is checked for itself.
+// ofPath reports whether both net/url and WHATWG URL leave c as it is in a path.
+// checkPath checks "%" separately.
 func ofPath(c byte) bool {
 	return alphanumeric(c) || strings.IndexByte("/-._~!$&'()*+,;=:@[]", c) >= 0
 }
 
-// notOfLabel reports what a label of a host, in ASCII and lower case, must not
-// contain.
+// notOfLabel reports whether a label of a host, in ASCII and lower case, must not
+// contain r.
 func notOfLabel(r rune) bool {
 	return r >= utf8.RuneSelf || r != '-' && r != '_' && !alphanumeric(byte(r))
 }
@@ -300,7 +302,7 @@ func hex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }
 
-// dot reports the characters that separate labels.
+// dot reports whether r separates labels.
 func dot(r rune) bool { return r == '.' || r == '\u3002' || r == '\uff0e' || r == '\uff61' }
 
 func isASCII(s string) bool {
@@ -312,8 +314,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// lowerASCII changes the letters A to Z only; what else has an upper case is
-// the mapping's to decide.
+// lowerASCII changes the letters A to Z only; the mapping of IDNA decides about
+// all other letters.
 func lowerASCII(s string) string {
 	for i := range len(s) {
 		if 'A' <= s[i] && s[i] <= 'Z' {
