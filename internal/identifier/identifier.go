@@ -1,6 +1,5 @@
-// Package identifier knows the forms of the identifiers that hosts, Hub and
-// registry exchange. Each function looks at the whole string, trims nothing
-// and changes nothing.
+// Package identifier checks the forms of the identifiers that hosts, Hub and
+// registry exchange. Each function checks the whole string and trims nothing.
 package identifier
 
 import (
@@ -13,8 +12,8 @@ import (
 func InvocationID(s string) bool { return len(s) == 64 && lowerHex(s) }
 
 // UUID reports whether s is a UUID of version 1 to 5 and variant 8, 9, a or b,
-// in either letter case. Run and session ids are such; they are compared as
-// given.
+// in either letter case. Run ids and session ids are UUIDs; they are compared
+// byte by byte.
 func UUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -85,8 +84,8 @@ func ConnectionKey(s string) bool { return prefixed(s, "conn_") }
 // digits.
 func InstanceID(s string) bool { return prefixed(s, "instance_") }
 
-// RequestID reports whether s is 1 to 64 letters, digits, "-" and "_": what a
-// HermesX server keeps as the name of a request.
+// RequestID reports whether s is 1 to 64 letters, digits, "-" and "_": the form
+// of request id that a HermesX server keeps in its log.
 func RequestID(s string) bool {
 	if s == "" || len(s) > 64 {
 		return false
@@ -102,9 +101,9 @@ func RequestID(s string) bool {
 // MaxAlias is the greatest length of an alias in UTF-16 units.
 const MaxAlias = 128
 
-// Alias reports whether s may stand as an alias in a registry that somebody
-// wrote: valid UTF-8, 1 to [MaxAlias] UTF-16 units, no C0 control or DEL, no
-// space at either end.
+// Alias reports whether s may be an alias in a registry that is read: valid
+// UTF-8, 1 to [MaxAlias] UTF-16 units, no C0 control or DEL, no space at either
+// end.
 func Alias(s string) bool {
 	if s == "" || len(s) > 3*MaxAlias || !utf8.ValidString(s) || UTF16Len(s) > MaxAlias {
 		return false
@@ -117,8 +116,9 @@ func Alias(s string) bool {
 	return !SpaceAtEnd(s)
 }
 
-// NewAlias reports whether s may be written as an alias: an [Alias] without C1
-// or bidirectional controls that cannot be mistaken for a connection key.
+// NewAlias reports whether s may be an alias in a registry that is written: an
+// [Alias] that has no C1 or bidirectional control and not the form of a
+// connection key.
 func NewAlias(s string) bool {
 	return Alias(s) && !ConnectionKey(s) && strings.IndexFunc(s, hidden) < 0
 }
@@ -152,8 +152,8 @@ func UTF16Len(s string) int {
 	return n
 }
 
-// SpaceAtEnd reports whether s begins or ends with a space, a line end or a
-// byte order mark: with what JavaScript's trim takes away.
+// SpaceAtEnd reports whether s begins or ends with a character that JavaScript's
+// trim removes: a space, a line end or a byte order mark.
 func SpaceAtEnd(s string) bool {
 	first, _ := utf8.DecodeRuneInString(s)
 	last, _ := utf8.DecodeLastRuneInString(s)
@@ -165,7 +165,8 @@ func space(r rune) bool {
 	return r == '\ufeff' || r != '\u0085' && unicode.IsSpace(r)
 }
 
-// hidden reports C1 controls and the marks that turn the direction of text.
+// hidden reports whether r is a C1 control or a mark that changes the direction
+// of text.
 func hidden(r rune) bool {
 	return r >= 0x80 && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r)
 }
