@@ -1,5 +1,6 @@
-// Package lockport knows what is in a registry folder by name, and its locks by
-// name and by port (contract, section 5).
+// Package lockport has the names of the files in a registry folder and of the
+// locks on it (contract, section 5). Package namedlock derives the port of a lock
+// from its name.
 package lockport
 
 import (
@@ -8,26 +9,30 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/namedlock"
 )
 
-// The names of what is in a folder.
+// The names in a registry folder: the file of the connections, and the folder of
+// the logins.
 const (
 	Book   = "agent-connections.json"
 	Logins = "agent-connections"
 )
 
-// Registry gives the name of the lock for every change of the registry in a
-// folder, whose path is absolute and clean.
+// Registry gives the name of the lock that every change of the registry in a
+// folder takes. The path of the folder is absolute and clean.
 func Registry(folder string) string { return "registry:" + filepath.Join(folder, Book) }
 
-// Login gives the name of the lock for every refresh of the login of a key.
+// Login gives the name of the lock that every refresh of the login of a
+// connection key takes.
 func Login(folder, key string) string { return "file:" + filepath.Join(folder, Logins, key+".json") }
 
-// firstEphemeral is the first port that a system gives to connections of its
-// own accord; lower ones it gives to nobody.
+// firstEphemeral is the first port that Linux may choose for an outgoing
+// connection. A connection of any program on the machine could therefore hold a
+// lock whose port is this one or a higher one.
 const firstEphemeral = 32768
 
-// Quiet gives, for a test, the path of a folder within base, or base with
-// something added to it, whose locks nobody disturbs: they have ports of their
-// own, and none that the system gives to connections.
+// Quiet gives, for a test, the path of a folder whose locks no other program
+// disturbs: no two of them have the same port, and the system gives none of their
+// ports to outgoing connections. The folder is within base, or within base with
+// something added to its name.
 func Quiet(base, folder string, keys ...string) (path string) {
 	for ; ; base += "x" {
 		if path = filepath.Join(base, folder); IsQuiet(path, keys...) {
@@ -36,8 +41,8 @@ func Quiet(base, folder string, keys ...string) (path string) {
 	}
 }
 
-// IsQuiet reports, for a test, whether the folder at path is one that [Quiet]
-// gives.
+// IsQuiet reports, for a test, whether the locks of the folder at path have such
+// ports as [Quiet] chooses.
 func IsQuiet(path string, keys ...string) bool {
 	ports := map[int]bool{namedlock.Port(Registry(path)): true}
 	for _, key := range keys {
