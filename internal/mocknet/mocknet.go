@@ -1,5 +1,5 @@
-// Package mocknet puts a mock server behind connections, as packages hubtest and
-// hermestest offer it: a port of this machine, with or without TLS, or pipes
+// Package mocknet makes a mock server reachable, for packages hubtest and
+// hermestest: on a port of this machine, with or without TLS, or through pipes
 // within the process.
 package mocknet
 
@@ -33,8 +33,9 @@ type Net struct {
 	conns   map[net.Conn]bool
 }
 
-// New gives a net for handler that serves nothing yet. Panics begin with name.
-// Connections that are idle for longer than idle are closed; 0 keeps them.
+// New gives a net for handler that serves nothing yet. The text of its panics
+// begins with name. It closes connections that are idle for longer than idle; 0
+// keeps them.
 func New(name string, handler http.Handler, idle time.Duration) *Net {
 	return &Net{name: name, handler: handler, idle: idle, conns: map[net.Conn]bool{}}
 }
@@ -46,8 +47,8 @@ func (n *Net) Start() (url string, client *http.Client) {
 	return n.start(n.newServer(), &http.Transport{}, "http")
 }
 
-// StartTLS is Start over TLS, with HTTP/2 for those who want it. The client
-// trusts the certificate.
+// StartTLS does what Start does over TLS, with HTTP/2 for clients that ask for
+// it. The client that it gives trusts the certificate.
 func (n *Net) StartTLS() (url string, client *http.Client) {
 	cert, pool := certificate()
 	srv := n.newServer()
@@ -77,15 +78,16 @@ func (n *Net) start(srv *http.Server, t *http.Transport, scheme string) (string,
 	return scheme + "://" + l.Addr().String(), &http.Client{Transport: t}
 }
 
-// Transport returns a round tripper that reaches the handler within the
-// process, whatever host the URL names, http and https alike. Behind it is the
-// real HTTP of net/http over pipes, one connection for each request. It works
-// in a bubble of testing/synctest.
+// Transport returns a round tripper that sends every request to the handler
+// within the process, whatever scheme and host its URL has. It uses the real HTTP
+// of net/http over pipes, with one connection for each request. It works in a
+// bubble of testing/synctest.
 func (n *Net) Transport() http.RoundTripper {
 	srv := n.newServer()
 	dial := func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
-		// Serve returns after the one connection is accepted.
+		// The listener has this one connection only, so that Serve returns after
+		// accepting it.
 		if err := srv.Serve(&pipeListener{conn: far}); err != io.EOF {
 			near.Close()
 			far.Close()
@@ -101,7 +103,7 @@ func (n *Net) Transport() http.RoundTripper {
 
 var errRefused = errors.New("connection refused")
 
-// Close stops every server and connection and waits until all is over.
+// Close stops every server and connection and waits until all have ended.
 func (n *Net) Close() {
 	n.mu.Lock()
 	n.closed = true
@@ -139,9 +141,10 @@ func (n *Net) track(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Lose loses the connection of a request before an answer. The first letters of
-// a status line come through: a client of net/http that finds a connection of
-// earlier requests closed without a byte sends its GET again and tells nobody.
+// Lose closes the connection of a request in the middle of its answer, behind the
+// first letters of the status line. Without those letters, a client of net/http
+// whose connection had been used before would silently send its GET again, and
+// the caller would never see the loss.
 func Lose(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
