@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// inUse reports whether a port is another's.
+// inUse reports whether err says that somebody else has the port.
 func inUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

@@ -5,24 +5,26 @@ import (
 	"sync"
 )
 
-// Local are locks with names within a process, made when first asked for. Who
-// waits longest is next. The zero value is ready. Local is safe for concurrent
-// use and must not be copied.
+// Local is a set of named locks within a process. A lock exists while somebody
+// holds it or waits for it. It goes to the goroutine that has waited for it
+// longest. The zero value is ready for use. Local is safe for concurrent use and
+// must not be copied.
 type Local struct {
 	mu    sync.Mutex
 	locks map[string]*localLock
 }
 
 type localLock struct {
-	// held has room for one: to send is to lock. Blocked senders come through
-	// in their order.
+	// held has room for one value: whoever sends it holds the lock. A channel
+	// lets blocked senders through in the order in which they came.
 	held chan struct{}
-	// users hold the lock or wait for it; at 0 it is dropped from the map.
+	// users is how many goroutines hold the lock or wait for it. At 0 the lock
+	// is removed from the map.
 	users int
 }
 
-// Lock waits for the lock of name until ctx ends; ok is false then, and there
-// is nothing to unlock.
+// Lock waits for the lock of name until ctx ends. Where ctx ended, ok is false
+// and there is nothing to unlock.
 func (l *Local) Lock(ctx context.Context, name string) (unlock func(), ok bool) {
 	l.mu.Lock()
 	lock := l.locks[name]
@@ -53,7 +55,8 @@ func (l *Local) Lock(ctx context.Context, name string) (unlock func(), ok bool) 
 		<-lock.held
 		leave()
 	}
-	// Where both were ready, select has chosen either.
+	// When both cases were ready, select chose either: a caller whose context
+	// has ended must not get the lock.
 	if ctx.Err() != nil {
 		unlock()
 		return nil, false

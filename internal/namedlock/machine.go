@@ -15,40 +15,42 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/fault"
 )
 
-// ErrHeld: others kept the lock until the wait for it ended.
+// ErrHeld says that others held the lock until the wait for it ended.
 var ErrHeld = errors.New("others kept the lock")
 
 const (
-	// Limit is how long a lock of a [Machine] is waited for, and lockPoll how
-	// often it is tried (contract, section 5).
+	// Limit is how long Lock of a [Machine] waits, and lockPoll is the time
+	// between two attempts (contract, section 5).
 	Limit    = 20 * time.Second
 	lockPoll = 50 * time.Millisecond
-	// lockTenure is how long this process may pass a lock on among its own
-	// before it leaves the port free for lockPause, in which every process that
-	// polls gets its chance.
+	// lockTenure is how long this process may pass a port on among its own
+	// goroutines. After that it leaves the port free for lockPause, in which
+	// every other process that polls gets its chance. Without the pause, a busy
+	// process would keep all others from the lock.
 	lockTenure = time.Second
 	lockPause  = 2 * lockPoll
 )
 
-// Machine are locks with names between all processes of a machine: who listens
-// on the port of a name has its lock. The system frees it when the process ends,
-// however it ends.
+// Machine is a set of named locks between all processes of a machine: the process
+// that listens on the port of a name has its lock. The system frees the port when
+// the process ends, however it ends.
 //
-// Within the process, waiting is by name and in order, and one goroutine at a
-// time polls a port. Two names of one port do not wait for each other here: the
-// process has the port for both. So a change of a registry inside an update of
-// one of its logins cannot wait for that very update. The zero value is ready.
-// Machine is safe for concurrent use and must not be copied.
+// Within the process, goroutines wait for a name in order, and only one at a time
+// polls a port. Two names with the same port do not exclude each other within the
+// process: it holds the port for both. Otherwise a change of a registry inside an
+// update of one of its logins would wait for that update, and so for itself,
+// where the two names happen to have the same port. The zero value is ready for
+// use. Machine is safe for concurrent use and must not be copied.
 type Machine struct {
 	// Listen takes a port; nil for a TCP listener on 127.0.0.1. It is for
 	// tests, and set before the first lock.
 	Listen func(port int) (io.Closer, error)
 
-	names Local // who holds a name, or waits for its port
-	turns Local // who polls a port
+	names   Local // held by whoever has a name or waits for its port
+	polling Local // held by whoever polls a port
 
 	mu    sync.Mutex
-	ports map[int]*lockPort // those that were ever asked for
+	ports map[int]*lockPort // every port that was ever asked for
 }
 
 // Port gives the port of a name.
@@ -57,25 +59,25 @@ func Port(name string) int {
 	return 10000 + int(binary.BigEndian.Uint32(sum[:4])%30000)
 }
 
-// Describe names a lock as messages do, with its port.
+// Describe names a lock in a message, with its port.
 func Describe(name string) string {
 	return fmt.Sprintf("the lock %s, port %d of 127.0.0.1", name, Port(name))
 }
 
 type lockPort struct {
 	listener io.Closer
-	// users are the names that are locked through the listener; without any
-	// there is none.
+	// users is how many names are locked through the listener. At 0 there is no
+	// listener.
 	users int
-	// since is when this process began to hold the port with hardly a pause,
-	// and freed when it last let go of it.
+	// since is when this process began to hold the port, not counting pauses
+	// shorter than lockPoll. freed is when it last closed the listener.
 	since, freed time.Time
 }
 
-// Lock waits for the lock of name, at most [Limit] and until ctx ends. After an
-// error there is nothing to unlock. The error matches [ErrHeld] and names lock
-// and port where others kept the lock, and matches the error of ctx where that
-// has ended.
+// Lock waits for the lock of name, at most for [Limit] and until ctx ends. After
+// an error there is nothing to unlock. Where others kept the lock, the error
+// matches [ErrHeld] and names the lock and its port. Where ctx ended, the error
+// matches that of ctx.
 func (l *Machine) Lock(ctx context.Context, name string) (unlock func(), err error) {
 	limited, cancel := context.WithTimeout(ctx, Limit)
 	defer cancel()
@@ -103,14 +105,14 @@ func (l *Machine) Lock(ctx context.Context, name string) (unlock func(), err err
 	}
 }
 
-// take gets the port for one more name. Its error is that of ctx, or of the
-// listener.
+// take waits for the port on behalf of one more name. Its error is that of ctx,
+// or of the listener.
 func (l *Machine) take(ctx context.Context, number int) error {
-	pass, ok := l.turns.Lock(ctx, strconv.Itoa(number))
+	unlock, ok := l.polling.Lock(ctx, strconv.Itoa(number))
 	if !ok {
 		return ctx.Err()
 	}
-	defer pass()
+	defer unlock()
 
 	l.mu.Lock()
 	port := l.ports[number]
@@ -159,8 +161,8 @@ func (l *Machine) take(ctx context.Context, number int) error {
 	}
 }
 
-// pause is how long a process that held a port since, and freed it, waits
-// before it takes it again.
+// pause gives how long this process waits before it takes a port that it held
+// from since until freed: see lockTenure.
 func pause(since, freed, now time.Time) time.Duration {
 	if now.Sub(freed) < lockPoll && freed.Sub(since) >= lockTenure {
 		return lockPause
@@ -168,6 +170,8 @@ func pause(since, freed, now time.Time) time.Duration {
 	return 0
 }
 
+// release gives the port back for one name, and closes the listener after the
+// last one.
 func (l *Machine) release(number int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,6 +186,7 @@ func (l *Machine) release(number int) {
 func listenOn(port int) (io.Closer, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	// Nothing here waits: the address needs no resolving.
+	// The address needs no resolving, so that Listen does not wait and needs no
+	// context.
 	return config.Listen(context.Background(), "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }

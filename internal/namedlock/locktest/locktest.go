@@ -1,5 +1,5 @@
-// Package locktest has ports that a test makes up, for the locks of package
-// namedlock.
+// Package locktest simulates the ports of a machine, for tests of the locks of
+// package namedlock.
 package locktest
 
 import (
@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// Ports are those of a machine. They wait for nothing, so that they can be used
-// in a bubble of package synctest. The zero Ports has all of them free. Its
+// Ports simulates the ports of a machine. It opens no real port, so that it works
+// in a bubble of package synctest. In the zero Ports all ports are free. Its
 // fields are set before the first use; it is safe for concurrent use.
 type Ports struct {
-	// Taken are ports that a foreign program has.
+	// Taken has the ports that another program holds.
 	Taken map[int]bool
-	// Fault is what listening fails with; nil for nothing.
+	// Fault is the error of every attempt to listen; nil for none.
 	Fault error
 
 	mu    sync.Mutex
@@ -46,7 +46,7 @@ func (p *Ports) Listen(port int) (io.Closer, error) {
 	}), nil
 }
 
-// Tries is how often a port was tried.
+// Tries gives the number of attempts to listen on a port.
 func (p *Ports) Tries() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
