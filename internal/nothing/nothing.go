@@ -1,4 +1,4 @@
-// Package nothing tells whether a caller gave anything at all.
+// Package nothing reports whether an argument is nil.
 package nothing
 
 import "reflect"
