@@ -1,6 +1,6 @@
-// Package paired compares two ways of doing a thing within one run, for
-// benchmarks: times differ from run to run and from minute to minute, so the
-// two take turns and each pair gives one ratio.
+// Package paired compares the times of two functions within one run, for
+// benchmarks. Because the speed of a machine changes from minute to minute, the
+// two functions take turns, and each pair of turns gives one ratio.
 package paired
 
 import (
@@ -10,14 +10,14 @@ import (
 
 // Result is the median over all pairs.
 type Result struct {
-	// Ratio is the time of the subject over that of the floor.
+	// Ratio is the time of the subject divided by that of the floor.
 	Ratio float64
 	// Subject and Floor are the times of one call.
 	Subject, Floor time.Duration
 }
 
-// Compare calls subject and floor in turns, for so many pairs of so many calls
-// each, after one turn of each that does not count.
+// Compare lets subject and floor take turns: pairs turns of each, with calls
+// calls in every turn. One more turn of each comes first and is not measured.
 func Compare(pairs, calls int, subject, floor func()) Result {
 	repeat(calls, subject)
 	repeat(calls, floor)
