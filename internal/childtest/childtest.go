@@ -1,5 +1,5 @@
-// Package childtest lets a test run part of itself in another process: the
-// program of the test once more, with the name of what to do.
+// Package childtest lets a test run part of itself in another process. It starts
+// the program of the test once more, with the name of the function to run.
 //
 //	func TestMain(m *testing.M) {
 //		childtest.Run(map[string]func(args []string) error{"sing": sing})
@@ -24,15 +24,17 @@ import (
 	"time"
 )
 
-// variable has the name of what a child does.
+// variable is the environment variable with the name of the function that a
+// child runs.
 const variable = "BAILINGHUB_GO_TEST_CHILD"
 
-// patience is how long a child may be silent before it is given up. It only
-// keeps a failing test from lasting for ever.
+// patience is how long a test waits for a child before it fails. It only keeps a
+// failing test from lasting for ever.
 const patience = 2 * time.Minute
 
-// Run does what a child is there for and ends the process. In any other process
-// it returns. An error of what was done is a line of output, and a status of 1.
+// Run runs the function that this process was started for, and ends the process.
+// In a process that is no child it returns. It prints the error of the function
+// and ends with status 1 after one.
 func Run(children map[string]func(args []string) error) {
 	name := os.Getenv(variable)
 	if name == "" {
@@ -46,8 +48,8 @@ func Run(children map[string]func(args []string) error) {
 	do(child)
 }
 
-// RunOnly does what Run does for one child. It returns where another one, or
-// none, is meant.
+// RunOnly does what Run does for one function. It returns where this process was
+// started for another one, or is no child.
 func RunOnly(name string, child func(args []string) error) {
 	if os.Getenv(variable) == name {
 		do(child)
@@ -62,14 +64,14 @@ func do(child func(args []string) error) {
 	os.Exit(0)
 }
 
-// Proceed says where a child is and waits until [Child.GoOn].
+// Proceed prints where the child is and waits until the test calls [Child.GoOn].
 func Proceed(where string) error {
 	fmt.Println(where)
 	_, err := os.Stdin.Read(make([]byte, 1))
 	return err
 }
 
-// Child is a process that does one thing. It is killed when the test is over.
+// Child is a process that runs one function. It is killed at the end of the test.
 type Child struct {
 	*exec.Cmd
 	t      testing.TB
@@ -78,7 +80,7 @@ type Child struct {
 	ended  bool
 }
 
-// Start begins what was called name in [Run].
+// Start starts a child that runs the function with this name in [Run].
 func Start(t testing.TB, name string, args ...string) *Child {
 	t.Helper()
 	c, err := StartWith(t, nil, name, args...)
@@ -88,8 +90,8 @@ func Start(t testing.TB, name string, args ...string) *Child {
 	return c
 }
 
-// StartWith is Start for a process with attributes. The error is that of the
-// system where it does not allow them.
+// StartWith does what Start does, for a process with attributes. It returns the
+// system's error where that does not allow them.
 func StartWith(t testing.TB, attributes *syscall.SysProcAttr, name string, args ...string) (*Child, error) {
 	t.Helper()
 	program, err := os.Executable()
@@ -97,7 +99,8 @@ func StartWith(t testing.TB, attributes *syscall.SysProcAttr, name string, args 
 		return nil, err
 	}
 	c := &Child{t: t, Cmd: exec.Command(program, args...)}
-	// The race detector would let every child wait a second before it ends.
+	// Without this option of the race detector, every child would wait a second
+	// before it ends.
 	c.Env = append(os.Environ(), variable+"="+name, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	c.Stderr = os.Stderr
 	c.SysProcAttr = attributes
@@ -130,7 +133,7 @@ func (c *Child) Line() (line string, ok bool) {
 	return c.output.Text(), ok
 }
 
-// Says waits for the next line, which must be this one.
+// Says waits for the next line and fails the test unless it is want.
 func (c *Child) Says(want string) {
 	c.t.Helper()
 	if got, _ := c.Line(); got != want {
@@ -138,7 +141,7 @@ func (c *Child) Says(want string) {
 	}
 }
 
-// GoOn lets a child go on that waits in [Proceed].
+// GoOn lets a child continue that waits in [Proceed].
 func (c *Child) GoOn() {
 	c.t.Helper()
 	if _, err := io.WriteString(c.input, "\n"); err != nil {
@@ -146,7 +149,7 @@ func (c *Child) GoOn() {
 	}
 }
 
-// End waits for the end of the child and gives what it has still said.
+// End waits for the end of the child and gives the lines that were not read yet.
 func (c *Child) End() (said string, err error) {
 	c.t.Helper()
 	var lines []string
@@ -161,7 +164,7 @@ func (c *Child) End() (said string, err error) {
 	return strings.Join(lines, "\n"), c.Wait()
 }
 
-// Done waits for the end of a child that must have done its work.
+// Done waits for the end of the child and fails the test unless it succeeded.
 func (c *Child) Done() (said string) {
 	c.t.Helper()
 	said, err := c.End()
@@ -171,9 +174,10 @@ func (c *Child) Done() (said string) {
 	return said
 }
 
-// Descriptors counts the descriptors that are open now and gives a function for
-// the end of all tests: it ends the process, with a failure when more are open
-// then. Where the system does not show them it only ends the process.
+// Descriptors counts the file descriptors that are open now and gives a function
+// to call after all tests. That function ends the process, with a failure where
+// more descriptors are open than before. Where the system does not show them, it
+// only ends the process.
 func Descriptors() func(status int) {
 	before := descriptors()
 	return func(status int) {
@@ -185,8 +189,8 @@ func Descriptors() func(status int) {
 	}
 }
 
-// descriptors does not count those that the runtime opens with the first
-// connection: that is open by then.
+// descriptors counts the open file descriptors. It first opens a connection of its
+// own, because the runtime opens descriptors with the first one and keeps them.
 func descriptors() int {
 	if first, err := net.Listen("tcp", "127.0.0.1:0"); err == nil {
 		_ = first.Close()

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Raise sends a signal to this very thread and returns when it has come.
+// Raise sends a signal to the calling thread and returns after it has arrived.
 func Raise(signal syscall.Signal) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -35,8 +35,8 @@ func (c *Child) Stopped() {
 	}
 }
 
-// Killed waits for the end of the child and reports whether SIGKILL was it;
-// otherwise the child must have done its work.
+// Killed waits for the end of the child and reports whether SIGKILL ended it. It
+// fails the test where the child ended in any other way without success.
 func (c *Child) Killed() bool {
 	c.t.Helper()
 	said, err := c.End()
