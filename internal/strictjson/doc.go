@@ -16,6 +16,6 @@
 // [Unmarshal] fills a struct by the same rules.
 //
 // A lone surrogate escape in a string is legal and reads as U+FFFD, in a name
-// too. More than 10,000 levels are refused. Errors are a [Fault], which never
-// quotes what was read. How long a body may be is the caller's to say.
+// too. More than 10,000 levels are refused. An error is a [Fault], which never
+// quotes what was read. The caller limits the length of the body.
 package strictjson

@@ -4,6 +4,6 @@ package strictjson
 
 import "errors"
 
-// skip says that a function of [json.WithUnmarshalers] leaves a value to the
-// rest.
+// skip is the error by which a function of [json.WithUnmarshalers] leaves a value
+// to the unmarshalers behind it.
 var skip = errors.ErrUnsupported

@@ -4,6 +4,6 @@ package strictjson
 
 import "encoding/json/v2"
 
-// skip has a name of its own in the standard library's experiment of Go 1.26,
+// skip is a variable of its own in the encoding/json/v2 experiment of Go 1.26,
 // which the json module stands for in such a build.
 var skip = json.SkipFunc

@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Fault says why a text was refused. It continues a sentence that begins with
-// what was read, as in "the body " + fault.
+// Fault says why a text was refused. It continues a sentence, as in
+// "the body " + fault.
 type Fault string
 
 const (
@@ -19,7 +19,7 @@ const (
 	// NotJSON: it is not exactly one JSON text without a byte order mark, or
 	// it is nested too deeply.
 	NotJSON Fault = "is not exactly one JSON document"
-	// NotObject: it is JSON, and not an object.
+	// NotObject: it is a JSON value other than an object.
 	NotObject Fault = "is not a JSON object"
 	// DuplicateName: an object at some level has a member name twice.
 	DuplicateName Fault = "has an object with a member name twice"
@@ -33,16 +33,17 @@ const (
 
 func (f Fault) Error() string { return string(f) }
 
-// Object calls member for every member of the one object that data is. The
-// name is unescaped and valid until member reads from d. Member reads the one
-// value that is next, or leaves it unread: it is skipped then, as strictly as
-// it would be read.
+// Object calls member for every member of data, which must be one JSON object.
+// The name is unescaped and valid until member reads from d. Member reads the
+// value that comes next, or leaves it unread: Object then skips it and checks it
+// by the same rules.
 //
-// An error of member ends the walk and is returned as it is. Whatever member
-// learned counts only when Object returns nil.
+// Object stops at an error of member and returns it as it is. The caller must not
+// use what member has read unless Object returns nil.
 func Object(data []byte, member func(name []byte, d *jsontext.Decoder) error) error {
 	w := walk{member: member}
-	// A decoder comes from a pool this way.
+	// This takes a decoder from the pool of the json module; a new one for each
+	// body would cost more.
 	err := unmarshal(data, &w)
 	if w.err != nil {
 		err = w.err
@@ -50,11 +51,12 @@ func Object(data []byte, member func(name []byte, d *jsontext.Decoder) error) er
 	return fault(data, err)
 }
 
-// unmarshal is json.Unmarshal that lets lone surrogates pass, and no other
-// invalid UTF-8.
+// unmarshal does what json.Unmarshal does, but accepts lone surrogate escapes. It
+// still refuses invalid UTF-8.
 func unmarshal(data []byte, into any, options ...json.Options) error {
-	// One option of the decoder lets both pass, or none. Most texts have no
-	// surrogate, and need not be looked at twice.
+	// The option of the decoder that accepts lone surrogates accepts invalid UTF-8
+	// too, so UTF-8 is checked here first. Most texts have no surrogate escape and
+	// need neither the option nor the check.
 	if mayHaveSurrogates(data) {
 		if !utf8.Valid(data) {
 			return NotUTF8
@@ -64,8 +66,8 @@ func unmarshal(data []byte, into any, options ...json.Options) error {
 	return json.Unmarshal(data, into, options...)
 }
 
-// mayHaveSurrogates reports whether a surrogate escape can be in data: a u and
-// a d stand together, in whichever letter case the d is.
+// mayHaveSurrogates reports whether data may have a surrogate escape: whether a u
+// is followed by a d in either letter case.
 func mayHaveSurrogates(data []byte) bool {
 	for {
 		i := bytes.IndexByte(data, 'u') + 1
@@ -93,7 +95,7 @@ func (w *walk) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return w.err
 }
 
-// fault gives the fault that an error of the decoder of data stands for, and
+// fault turns an error of the decoder into the [Fault] that it means, and gives
 // any other error as it is.
 func fault(data []byte, err error) error {
 	if err == nil {
@@ -111,8 +113,8 @@ func fault(data []byte, err error) error {
 	return NotJSON
 }
 
-// Members does what [Object] does for an object that is the next value of d.
-// The caller has seen that it is one.
+// Members does what [Object] does, for the next value of d. The caller has checked
+// that this is an object.
 func Members(d *jsontext.Decoder, member func(name []byte, d *jsontext.Decoder) error) error {
 	if _, err := d.ReadToken(); err != nil {
 		return err
@@ -148,13 +150,14 @@ func Text(d *jsontext.Decoder) (text []byte, ok bool, err error) {
 	return text, ok, nil
 }
 
-// String does what [Text] does and gives a string to keep.
+// String does what [Text] does and gives a copy that stays valid.
 func String(d *jsontext.Decoder) (text string, ok bool, err error) {
 	b, ok, err := Text(d)
 	return string(b), ok, err
 }
 
-// unquote shares memory with value where it can.
+// unquote gives what a JSON string means. It shares memory with value where the
+// string has no escape.
 func unquote(value jsontext.Value) (text []byte, ok bool) {
 	if value.Kind() != jsontext.KindString {
 		return nil, false
@@ -179,7 +182,8 @@ func Integer(d *jsontext.Decoder) (n int64, ok bool, err error) {
 		}
 		n = 10*n + int64(c-'0')
 	}
-	// Nineteen digits are less than 2^64: too large for int64 shows as a sign.
+	// A number of nineteen digits is less than 2^64, so one that is too large for
+	// int64 has become negative.
 	if n < 0 {
 		return 0, false, nil
 	}
@@ -202,18 +206,19 @@ func Bool(d *jsontext.Decoder) (b, ok bool, err error) {
 type Unknown bool
 
 const (
-	// DropUnknown drops them, as strictly read as the others.
+	// DropUnknown drops them, after checking them by the same rules.
 	DropUnknown Unknown = false
-	// RefuseUnknown refuses the object, at any level that a struct stands for.
+	// RefuseUnknown refuses an object with such a member, at every level that is
+	// read into a struct.
 	RefuseUnknown Unknown = true
 )
 
-// Unmarshal fills the struct that into points to from the one object that data
-// is. A member that is missing leaves its field as it is, so a pointer field
-// tells whether it was there; null is refused for every field.
+// Unmarshal reads data, which must be one JSON object, into the struct that into
+// points to. A missing member leaves its field as it is, so that a pointer field
+// tells whether the member was there. Null is refused for every field.
 //
-// The struct is half filled when Unmarshal returns an error. Integers are
-// written as digits, with a minus sign where the field has one.
+// When Unmarshal returns an error, some fields may have been set. Integers must be
+// written as digits, with a minus sign where the field is signed.
 func Unmarshal(data []byte, into any, unknown Unknown) error {
 	err := unmarshal(data, into, json.RejectUnknownMembers(bool(unknown)), json.WithUnmarshalers(refuseNull))
 	for _, known := range []error{NotObject, NullMember, json.ErrUnknownName} {
@@ -231,7 +236,8 @@ func Unmarshal(data []byte, into any, unknown Unknown) error {
 	return WrongType
 }
 
-// refuseNull looks at every value before it is decoded. It reads nothing.
+// refuseNull is called for every value before it is decoded, and refuses null. It
+// leaves all decoding to the unmarshalers behind it.
 var refuseNull = json.UnmarshalFromFunc(func(d *jsontext.Decoder, _ any) error {
 	switch kind := d.PeekKind(); {
 	case d.StackDepth() == 0 && kind != jsontext.KindBeginObject && kind != jsontext.KindInvalid:

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// unescape gives what a JSON string means that was found to be well-formed; s
-// is what stands between its quotes. It reads lone surrogates as
-// jsontext.AppendUnquote does, and is faster, because it checks nothing a second
-// time: that counts on a text with many escapes.
+// unescape gives what a JSON string means. s is what stands between its quotes,
+// and the decoder has checked it before. It reads lone surrogates as
+// jsontext.AppendUnquote does, but does not check the string a second time, which
+// makes it faster for texts with many escapes.
 func unescape(s []byte) []byte {
 	b := make([]byte, 0, len(s))
 	for len(s) > 0 {
