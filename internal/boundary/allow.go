@@ -24,8 +24,8 @@ func ReceiptPath(invocationID string) string {
 	return receiptPrefix + invocationID + receiptSuffix
 }
 
-// Allow tells whether a request may leave. The path is what goes on the wire
-// after the server's base, the query is raw.
+// Allow reports whether a request may be sent. The path is the part of the path
+// on the wire that follows the server's base; the query is raw.
 type Allow func(method, path, query string) bool
 
 // HubRequests allows the two reads of a Hub and its token refresh.
@@ -56,10 +56,10 @@ const (
 	RevokePath         = "/agent-auth/v1/revoke"
 )
 
-// LoginRequests allows what a login is made of: to start an authorization, to
-// exchange its code, to read the session and to revoke it. It allows nothing
-// that an inspection sends, as [HubRequests] allows nothing of this but the
-// path where both get their tokens.
+// LoginRequests allows the requests of a login: to start an authorization, to
+// exchange its code, to read the session and to revoke it. The only request that
+// [HubRequests] allows as well is the one at [RefreshPath], where an inspection
+// and a login both get their tokens.
 func LoginRequests(method, path, query string) bool {
 	switch {
 	case query != "":
@@ -84,15 +84,15 @@ var (
 	auditLogsQuery         = []string{"action", "from", "to", "limit", "offset"}
 )
 
-// maxSegment is how many bytes an id may have to go into a path. Servers take
-// about 8 KiB, and an escaped byte is three.
+// maxSegment is how many bytes an id in a path may have. Servers accept paths of
+// about 8 KiB, and an escaped byte takes three.
 const maxSegment = 2048
 
-// ExecutionReceiptPath is the endpoint of one execution receipt. The id is
-// exactly one segment of it, escaped. For an id that cannot be that, ok is
-// false: none at all, one that is too long, one with a NUL, slashes alone, and
-// one with a dot segment between its slashes, because servers and proxies go by
-// those in their escaped form too.
+// ExecutionReceiptPath gives the endpoint of one execution receipt. The id is
+// escaped and makes exactly one segment of the path. ok is false for an id that
+// cannot be such a segment: one that is empty, too long or not UTF-8, has a NUL,
+// consists of slashes, or has "." or ".." between its slashes, which servers and
+// proxies resolve even when they are escaped.
 func ExecutionReceiptPath(id string) (path string, ok bool) {
 	if strings.Trim(id, `/\`) == "" || len(id) > maxSegment || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
 		return "", false
@@ -128,8 +128,8 @@ func HermesXRequests(method, path, query string) bool {
 	return ok && again == path
 }
 
-// hasOnly reports whether a query, in its one canonical form, has none but
-// these parameters, and each once at most.
+// hasOnly reports whether a query is in its canonical form and has no parameters
+// but the known ones, and each at most once.
 func hasOnly(query string, known []string) bool {
 	values, err := url.ParseQuery(query)
 	if err != nil || values.Encode() != query {
@@ -143,7 +143,7 @@ func hasOnly(query string, known []string) bool {
 	return true
 }
 
-// allowed reports whether the request goes to the base server and may leave.
+// allowed reports whether the request goes to the base server and is on its list.
 func (c *Client) allowed(r *http.Request) bool {
 	path, ok := strings.CutPrefix(r.URL.EscapedPath(), c.path)
 	return ok &&

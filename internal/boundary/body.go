@@ -18,25 +18,26 @@ const (
 	// before it is unpacked. Packing what cannot be packed adds less than one
 	// byte in a thousand, and the header of a gzip member has room for a name.
 	packedOverhead = 64 << 10
-	// drainTime is for a body that decides nothing: to read it lets the
-	// connection be used again, and is not worth more.
+	// drainTime is how long a body that nobody needs is read. Without reading it
+	// the connection could not be used again, but a new connection takes no
+	// longer than this.
 	drainTime = 100 * time.Millisecond
-	// maxIdleReads is how often a body may give nothing in a row.
+	// maxIdleReads is how many reads in a row may give no byte.
 	maxIdleReads = 100
 )
 
-// errTooLong says that a packed body is longer than it could be within its
-// limit.
+// errTooLong says that a gzip body is so long that it must be over its limit when
+// it is unpacked.
 var errTooLong = errors.New("the packed body is over its limit")
 
-// read puts the body of a response into the answer. Its error is that of a
-// connection that was lost before the end of the response; a response that came
-// to its end and has an unusable body is no error.
+// read puts the body of a response into the answer. It returns an error only
+// where the connection was lost before the end of the response. A response that
+// is complete and has an unusable body sets Unusable and is no error.
 func (e *exchange) read(response *http.Response, answer *Answer) error {
 	limit := int64(errorBodyLimit)
 	switch {
 	case answer.Status == http.StatusSwitchingProtocols:
-		return nil // there is no end to what may be read
+		return nil // what follows a 101 is no HTTP and may never end
 	case answer.Status == cmp.Or(e.request.Good, http.StatusOK):
 		limit = e.request.Limit
 	case e.request.Decisive == nil || !e.request.Decisive(answer.Status):
@@ -71,13 +72,13 @@ func (e *exchange) read(response *http.Response, answer *Answer) error {
 	return nil
 }
 
-// packedBody is the body of a response as it came, within its limit. It tells a
-// response that broke off from one that came to its end: to whoever unpacks it,
-// both are an unexpected end.
+// packedBody is a gzip body before it is unpacked, with its limit. It notes
+// whether the connection was lost: gzip reports an unexpected end both for that
+// and for a complete response whose body is too short.
 type packedBody struct {
 	body io.Reader
-	left int64 // negative once the limit was passed
-	lost error // how the response broke off; nil where it did not
+	left int64 // bytes up to the limit; negative once that was passed
+	lost error // the error of the lost connection; nil where it was not lost
 }
 
 func (b *packedBody) Read(p []byte) (int, error) {
@@ -91,16 +92,16 @@ func (b *packedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpack gives what a gzip body unpacks to, read to its end or one byte past
-// the limit. net/http is not left to do it, because nobody could tell then
-// whether a body that ends short, or goes on after its end, was sent like that.
+// unpack unpacks a gzip body, to its end or one byte past the limit. net/http
+// could unpack it too, but then a body that the server sent too short, or with
+// something behind its end, could not be told from a lost connection.
 func (t *Transport) unpack(packed *packedBody, limit int64) ([]byte, error) {
 	unpacker, ok := t.unpackers.Get().(*gzip.Reader)
 	if !ok {
 		unpacker = new(gzip.Reader)
 	}
 	defer func() {
-		packed.body = nil // the unpacker keeps hold of it
+		packed.body = nil // the pooled unpacker keeps a reference to packed
 		t.unpackers.Put(unpacker)
 	}()
 	if err := unpacker.Reset(packed); err != nil {
@@ -109,11 +110,13 @@ func (t *Transport) unpack(packed *packedBody, limit int64) ([]byte, error) {
 	return readAtMost(unpacker, -1, limit)
 }
 
-// readAtMost reads to the end, or one byte past the limit, whichever comes
-// first. It never has more memory than was announced, or twice what it read.
+// readAtMost reads to the end, or one byte past the limit, whichever comes first.
+// announced is the Content-Length; negative for none. readAtMost never allocates
+// more than what was announced or twice what it has read, whichever is greater,
+// so that a small body cannot take much memory.
 func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
-	if announced < 0 { // it was not
-		announced = 1023 // most receipts
+	if announced < 0 {
+		announced = 1023 // enough for most receipts
 	}
 	body := make([]byte, 0, min(announced, limit)+1)
 	for idle := 0; ; idle++ {
@@ -137,7 +140,7 @@ func readAtMost(r io.Reader, announced, limit int64) ([]byte, error) {
 	}
 }
 
-// drain reads a little of a body that decides nothing.
+// drain reads a little of a body that nobody needs, for drainTime at most.
 func drain(body io.ReadCloser) {
 	defer time.AfterFunc(drainTime, func() { body.Close() }).Stop()
 	_, _ = readAtMost(body, -1, errorBodyLimit)

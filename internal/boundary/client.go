@@ -13,10 +13,11 @@ import (
 // UserAgent names this SDK and its version to the server.
 const UserAgent = "bailinghub-go/0.1.0"
 
-// requestIDHeader names a request to a server that keeps a log of them.
+// requestIDHeader carries the id under which a HermesX server logs the request.
 const requestIDHeader = "X-Request-Id"
 
-// ErrRefused says that a request was not on the list and did not leave.
+// ErrRefused says that a request is not on the list of the server and was not
+// sent.
 var ErrRefused = errors.New("the request is not one that this SDK sends")
 
 // Client sends to one server and to no other. It is safe for concurrent use.
@@ -38,38 +39,41 @@ func NewClient(transport *Transport, base string, allow Allow) (*Client, error) 
 
 // Request is one question to the server.
 type Request struct {
-	// Method, Path relative to the base and as it goes on the wire, and Query,
-	// raw.
+	// Method is the HTTP method. Path follows the base and is escaped as on the
+	// wire. Query is raw.
 	Method, Path, Query string
 	// Body is sent as JSON; nil for none.
 	Body []byte
-	// Bearer gives the credential and is asked before every attempt; its error
-	// ends the exchange. Nil for a request without one.
+	// Bearer gives the credential and is called before every attempt; its error
+	// ends the request. Nil for a request without a credential.
 	Bearer func(context.Context) (string, error)
-	// RequestID is sent as X-Request-Id, and asked back; "" for neither.
+	// RequestID is sent as X-Request-Id, and that header of the answer is read;
+	// "" for neither.
 	RequestID string
-	// Good is the status of the answer that was asked for; 0 means 200.
+	// Good is the status of a good answer; 0 means 200.
 	Good int
 	// Limit is how many bytes the body of a good answer may have.
 	Limit int64
-	// Decisive tells whether the body of any other answer decides
-	// anything. Where not, it is dropped; nil for never.
+	// Decisive reports whether the body of an answer with another status is
+	// needed. Where it is not, the body is dropped. Nil means that none is
+	// needed.
 	Decisive func(status int) bool
-	// Again tells whether to ask once more after this answer, or after a lost
-	// connection (nil). Nil for never.
+	// Again reports whether to send the request again after this answer; its
+	// argument is nil after a lost connection. A nil Again means never.
 	Again func(*Answer) bool
-	// Retries is what is left of the caller's repeats; each takes one off.
+	// Retries is how many repeats the caller still allows. Each repeat takes one
+	// off.
 	Retries *int
 	// Sending is called before an attempt is handed to the network; may be nil.
 	Sending func()
 	// Answering is called with the status of an answer before its body is read;
 	// may be nil.
 	Answering func(status int)
-	// Repeating is called before a repeat is waited for; may be nil.
+	// Repeating is called before the wait for a repeat begins; may be nil.
 	Repeating func(after *Answer, wait time.Duration)
 }
 
-// Answer is what the server said.
+// Answer is a server's answer to a request.
 type Answer struct {
 	Status int
 	// Body is the whole body; nil where it was dropped or is unusable.
@@ -77,21 +81,22 @@ type Answer struct {
 	// Unusable says that the body was over its limit, or in an encoding that
 	// was not asked for or does not decode.
 	Unusable bool
-	// TooLong says that it was over its limit.
+	// TooLong says that the body was over its limit.
 	TooLong bool
-	// RequestID is what the server calls the request, where it was asked; ""
-	// where it says nothing, or something that is no request id.
+	// RequestID is the X-Request-Id of the answer, where the request had one; ""
+	// where it is missing or has not the form of a request id.
 	RequestID string
-	// RetryAfter is how long the server asked to wait; 0 for nothing.
+	// RetryAfter is how long the server asked to wait; 0 where it did not ask.
 	RetryAfter time.Duration
-	// RateLimit is what the server says of its rate limit; the zero value where
-	// it says nothing.
+	// RateLimit is the server's rate limit; the zero value where the answer has
+	// none.
 	RateLimit RateLimit
 }
 
-// Do sends the request and gives the last answer. Without one it gives the
-// error of the context, the one of Bearer, [ErrRefused] or a [*LostError]. The
-// time limit of a borrowed HTTP client is context.DeadlineExceeded.
+// Do sends the request, and sends it again where Again and Retries allow. It
+// gives the last answer. Where there is none, the error is that of the context,
+// that of Bearer, [ErrRefused] or a [*LostError]. It is context.DeadlineExceeded
+// after the time limit of a borrowed HTTP client.
 func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 	r, err := c.newRequest(ctx, &request)
 	if err != nil {
@@ -118,8 +123,8 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 
 func useLastResponse(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// newRequest puts a request together from parts, which costs less than to parse
-// a URL.
+// newRequest makes a request from the parts of its URL, which costs less than
+// parsing the URL as a text.
 func (c *Client) newRequest(ctx context.Context, request *Request) (*http.Request, error) {
 	path, err := url.PathUnescape(request.Path)
 	if err != nil {

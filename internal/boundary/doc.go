@@ -1,8 +1,8 @@
 // Package boundary is the one place where a request leaves this SDK.
 //
-// A [Client] speaks to one server. Beneath everything that could send, its
-// round tripper refuses what is not on the server's list of requests (allow.go),
-// puts the credential on for that origin alone, reads the answer within its
-// limits and hands up a status and bytes. Redirects end there, because no
-// header of an answer gets above it.
+// A [Client] sends requests to one server. The lowest layer, a round tripper
+// beneath the HTTP client and the retries, refuses every request that is not on
+// the server's list (allow.go), sets the credential for the origin of that server
+// only, reads the answer within its limits and passes up the status and the body.
+// No layer above it sees a header of an answer, so none can follow a redirect.
 package boundary

@@ -13,32 +13,34 @@ import (
 )
 
 const (
-	// firstWait is before the first repeat, on average; it doubles with each.
+	// firstWait is the average wait before the first repeat; it doubles with
+	// each repeat.
 	firstWait = 200 * time.Millisecond
-	// longestWait is the longest Retry-After that is waited for (contract,
-	// section 4).
+	// longestWait is the longest Retry-After that Do waits for. After a longer
+	// one it gives the answer to its caller (contract, section 4).
 	longestWait = 5 * time.Second
 )
 
-// exchange is one Request on its way: the round tripper beneath its HTTP
-// client, and the policy of its repeats.
+// exchange is the state of one call of Do: the round tripper beneath its HTTP
+// client, and the policy that decides about repeats.
 type exchange struct {
 	client  *Client
 	request *Request
 	repeats int
 	wait    time.Duration
 
-	// The outcome of the last attempt: one of the two.
+	// The outcome of the last attempt: an answer or an error.
 	answer *Answer
 	err    error
 }
 
-// RoundTrip makes one attempt. What it gives to the layers above is a status
-// and nothing else: a redirect without a Location ends there, and the last
-// answer survives a policy that gives up.
+// RoundTrip makes one attempt and keeps its outcome in e. To the layers above it
+// gives a response with the status only. Without a Location they cannot follow a
+// redirect, and when retryablehttp gives up and drops its response, e still has
+// the answer.
 //
-// It has no CloseIdleConnections beside it on purpose: retryablehttp would
-// call that after every failure.
+// exchange has no method CloseIdleConnections, because retryablehttp would call
+// it after every failure and close the connections of other callers.
 func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	e.answer, e.err = e.attempt(r)
 	if e.err != nil {
@@ -49,8 +51,8 @@ func (e *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	if e.request.Body != nil {
-		// Each attempt has the whole body. There is no GetBody, so no layer below
-		// can send it again.
+		// Each attempt gets the whole body. Without GetBody no layer below can
+		// send the body a second time.
 		r = r.WithContext(r.Context())
 		r.Body = io.NopCloser(bytes.NewReader(e.request.Body))
 		r.ContentLength = int64(len(e.request.Body))
@@ -84,10 +86,10 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	}
 	watched, passage := watchPassage(limited, header)
 	defer passage.end(nil)
-	r = r.WithContext(watched) // a copy, for this attempt alone
+	r = r.WithContext(watched) // a copy, because this attempt changes it
 	r.Header = header
 	if r.Body == nil {
-		r.Body = http.NoBody // for transports that read it without asking
+		r.Body = http.NoBody // some transports read a nil Body and panic
 	}
 
 	if e.request.Sending != nil {
@@ -111,7 +113,8 @@ func (e *exchange) attempt(r *http.Request) (*Answer, error) {
 	}
 }
 
-// send gives an answer and how reading it ended.
+// send makes the request through a round tripper and reads the answer. Where the
+// connection is lost while the body is read, it gives both an answer and an error.
 func (e *exchange) send(ctx context.Context, through http.RoundTripper, r *http.Request) (*Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -140,7 +143,7 @@ func (e *exchange) send(ctx context.Context, through http.RoundTripper, r *http.
 	if err := e.read(response, answer); err != nil {
 		return answer, err
 	}
-	return answer, ctx.Err() // a body may end because it was closed
+	return answer, ctx.Err() // closing a body at the end of ctx may look like its end
 }
 
 func (e *exchange) retriesLeft() int {
@@ -150,9 +153,10 @@ func (e *exchange) retriesLeft() int {
 	return *e.request.Retries
 }
 
-// checkRetry decides about a repeat and how long to wait for it. There is none
-// after the end of the context, after an error that is not a lost connection,
-// and where the wait would be too long or not end before the deadline.
+// checkRetry decides whether to send the request again, and after which wait. It
+// does not repeat after the end of the context, after an error other than a lost
+// connection, or where the wait would be too long or would not end before the
+// deadline.
 func (e *exchange) checkRetry(ctx context.Context, _ *http.Response, _ error) (bool, error) {
 	if ctx.Err() != nil || e.retriesLeft() == 0 {
 		return false, nil
@@ -184,15 +188,15 @@ func (e *exchange) checkRetry(ctx context.Context, _ *http.Response, _ error) (b
 
 func (e *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return e.wait }
 
-// RepeatWait gives how long to wait before a request is repeated that was
-// repeated so often already, where the server asked for some time, or for none.
-// It reports whether that is worth it (contract, section 4).
-func RepeatWait(repeats int, asked time.Duration) (time.Duration, bool) {
+// RepeatWait gives how long to wait before the next repeat of a request. repeats
+// is how often it was repeated before, and asked is how long the server asked to
+// wait, or 0. ok is false where that is too long to wait (contract, section 4).
+func RepeatWait(repeats int, asked time.Duration) (wait time.Duration, ok bool) {
 	if asked > 0 {
 		return asked + Jitter(firstWait)/2, asked <= longestWait
 	}
 	return Jitter(firstWait << repeats), true
 }
 
-// Jitter gives a time between half of d, which is positive, and one and a half.
+// Jitter gives a random time between 0.5 d and 1.5 d. d must be positive.
 func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

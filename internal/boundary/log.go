@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LogInspection writes the one record of an inspection; subject says what it
-// was about, and code is "" for one that was answered.
+// LogInspection writes the one record of an inspection. subject names what was
+// asked about, and code is "" where the inspection succeeded.
 func LogInspection(ctx context.Context, logger *slog.Logger, start time.Time, subject slog.Attr, code string, status int) {
 	if logger == nil {
 		return
@@ -23,7 +23,7 @@ func LogInspection(ctx context.Context, logger *slog.Logger, start time.Time, su
 		slog.Duration("duration", time.Since(start)))
 }
 
-// LogRepeat writes the one record of a repeat that is about to be waited for.
+// LogRepeat writes the record of a repeat, before the wait for it begins.
 func LogRepeat(ctx context.Context, logger *slog.Logger, subject slog.Attr, code string, status int, wait time.Duration) {
 	if logger == nil {
 		return

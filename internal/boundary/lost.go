@@ -10,19 +10,19 @@ import (
 	"syscall"
 )
 
-// LostError says that no whole answer came.
+// LostError says that no answer came, or only a part of one.
 type LostError struct {
-	// Reason is a few words of our own; "" where nothing is known.
+	// Reason names the reason in words of this SDK; "" where none is known.
 	Reason string
-	// Causes are the network and TLS errors behind it that are safe to show:
-	// none of them quotes what a server sent.
+	// Causes are the network and TLS errors that are safe to show: none of them
+	// quotes what a server sent.
 	Causes []error
 }
 
 func (e *LostError) Error() string   { return "no whole answer: " + e.Reason }
 func (e *LostError) Unwrap() []error { return e.Causes }
 
-// NewLostError takes from err what is safe to show.
+// NewLostError makes a LostError from what is safe to show of err.
 func NewLostError(err error) *LostError {
 	if refused, ok := errors.AsType[*ProxyError](err); ok {
 		return &LostError{Reason: refused.Error(), Causes: []error{refused}}
@@ -39,7 +39,7 @@ func NewLostError(err error) *LostError {
 	return lost
 }
 
-// lostReasons has the more telling ones first.
+// lostReasons has the more specific reasons first: the first that matches counts.
 var lostReasons = []struct {
 	find   func(error) error
 	reason string
@@ -80,8 +80,9 @@ func is(target error) func(error) error {
 	}
 }
 
-// dnsError leaves out what the resolver's error wraps: it may be a context
-// error, and the caller's context has not ended.
+// dnsError gives the resolver's error without what it wraps. That may be an error
+// of a context, and would tell the caller that its own context ended, which is
+// not so.
 func dnsError(err error) error {
 	found, ok := errors.AsType[*net.DNSError](err)
 	if !ok {
@@ -92,8 +93,9 @@ func dnsError(err error) error {
 	return &shown
 }
 
-// timeout stands for every time limit of the network layer, under a name that
-// is not that of the caller's deadline.
+// timeout gives one error for every time limit of the network layer. The original
+// may match context.DeadlineExceeded, which would tell the caller that its own
+// deadline passed.
 func timeout(err error) error {
 	if found, ok := errors.AsType[net.Error](err); ok && found.Timeout() {
 		return os.ErrDeadlineExceeded

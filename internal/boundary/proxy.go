@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// secureProxy is proxy for https only: a proxy sees the credential of a plain
-// http request.
+// secureProxy uses proxy for https only: a proxy could read the credential of a
+// plain http request.
 func secureProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(r *http.Request) (*url.URL, error) {
 		if r.URL.Scheme != "https" {
@@ -19,8 +19,8 @@ func secureProxy(proxy func(*http.Request) (*url.URL, error)) func(*http.Request
 	}
 }
 
-// ProxyError says that a proxy answered, and did not connect to the server. It
-// has nothing of what the proxy said but the status.
+// ProxyError says that a proxy refused to connect to the server. Of the proxy's
+// answer it has only the status.
 type ProxyError struct {
 	Proxy  string // host and port, as the proxy's URL has them
 	Status int
@@ -34,15 +34,16 @@ func (e *ProxyError) Error() string {
 	return text
 }
 
-// WillRefuseAgain reports that err comes from a proxy that wants something else
-// of this host: to ask once more changes nothing.
+// WillRefuseAgain reports whether err comes from a proxy that will refuse the same
+// request again, because it demands a login, for example.
 func WillRefuseAgain(err error) bool {
 	refused, ok := errors.AsType[*ProxyError](err)
 	return ok && (refused.Status == http.StatusProxyAuthRequired || refused.Status == http.StatusForbidden)
 }
 
-// checkProxy is what net/http asks about the answer of a proxy to CONNECT: first
-// what the program itself has set for that, if anything, and then this package.
+// checkProxy gives the function that net/http calls with a proxy's answer to
+// CONNECT. It calls the function that the program has set for that, if any, and
+// then makes a refusal a [ProxyError].
 func checkProxy(set func(context.Context, *url.URL, *http.Request, *http.Response) error) func(context.Context, *url.URL, *http.Request, *http.Response) error {
 	return func(ctx context.Context, proxy *url.URL, request *http.Request, answer *http.Response) error {
 		if set != nil {

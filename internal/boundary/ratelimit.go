@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// RateLimit is how many requests a server takes in one window of its rate
-// limit, and how many of them it still takes in the current one. The zero value
-// says nothing.
+// RateLimit is a server's rate limit: Limit is how many requests it accepts in one
+// window of time, and Remaining how many it still accepts in the current window.
+// The zero value means that the answer named no limit.
 type RateLimit struct{ Limit, Remaining int }
 
-// rateLimit reads the two X-RateLimit headers. Where one of them is missing, or
-// they contradict each other, they say nothing.
+// rateLimit reads the two X-RateLimit headers. It gives the zero value where one
+// is missing or they contradict each other.
 func rateLimit(header http.Header) RateLimit {
 	limit, err := strconv.Atoi(header.Get("X-Ratelimit-Limit"))
 	if err != nil || limit < 1 {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or
-// a date. What is not of that form, or lies in the past, asks for nothing; what
-// overflows asks for the longest time there is.
+// RetryAfter reads a Retry-After header (RFC 9110, section 10.2.3), which has
+// seconds or a date. It gives 0 for any other form and for a date in the past,
+// and the greatest Duration where the value does not fit.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if value == "" {

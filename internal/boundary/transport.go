@@ -16,10 +16,10 @@ const (
 	maxResponseHeaderBytes = 256 << 10
 	idleConnTimeout        = 90 * time.Second // that of http.DefaultTransport
 
-	// A connection over HTTP/2 that brings nothing for silence is asked for a
-	// sign of life, and closed without one after patience. Both together are
-	// about half of the default time limit: an inspection that meets a dead
-	// connection has the time to ask again over another one.
+	// After receiving nothing for silence, an HTTP/2 connection is sent a ping.
+	// It is closed where the answer does not come within patience. Together they
+	// take about half of the default time limit, so that an inspection on a dead
+	// connection has time left to ask again on another one.
 	silence  = 5 * time.Second
 	patience = 3 * time.Second
 )
@@ -34,23 +34,24 @@ type Transport struct {
 	unpackers sync.Pool // of *gzip.Reader
 
 	mu      sync.Mutex
-	own     *pool   // what the next request goes through
-	retired []*pool // what no request goes through any more
-	spare   *Transport
-	lent    map[*Transport]bool // limited ones that somebody uses; spare is one that nobody does
+	own     *pool               // for the next request
+	retired []*pool             // for no new request, because a connection of it may be dead
+	spare   *Transport          // a limited transport that nobody uses; nil for none
+	lent    map[*Transport]bool // the limited transports that are in use
 }
 
-// pool is an HTTP transport of our own, with its connections.
+// pool is an HTTP transport of our own, with its connections. Both counts are
+// guarded by the mu of its Transport.
 type pool struct {
 	*http.Transport
-	users int  // requests under way; guarded by the mu of its Transport
-	left  bool // nobody used it when this was looked at last; so guarded, too
+	users  int  // requests under way
+	unused bool // users was 0 when giveBack last checked a retired pool
 }
 
-// NewTransport borrows the HTTP client of the settings: its transport and its
-// time limit for one request. Its cookie jar and its redirect policy play no
-// part. Without one, the transport is cloned from the default one, with room
-// for 64 idle connections to a host and no proxy for plain http.
+// NewTransport borrows the HTTP client of the settings, which means: it uses the
+// client's transport and its time limit for one request, and neither its cookie
+// jar nor its redirect policy. Without a client it clones the default transport,
+// with room for 64 idle connections to a host and no proxy for plain http.
 func NewTransport(s Settings) *Transport {
 	if client := s.HTTPClient; client != nil {
 		base := client.Transport
@@ -66,7 +67,7 @@ func NewTransport(s Settings) *Transport {
 	own.MaxIdleConns = 0
 	own.MaxIdleConnsPerHost = idleConnsPerHost
 	own.MaxResponseHeaderBytes = maxResponseHeaderBytes
-	if own.IdleConnTimeout == 0 { // a retired connection would never end
+	if own.IdleConnTimeout == 0 { // an idle connection of a retired pool would stay open for ever
 		own.IdleConnTimeout = idleConnTimeout
 	}
 	if own.HTTP2 == nil {
@@ -80,10 +81,10 @@ func NewTransport(s Settings) *Transport {
 	return &Transport{own: &pool{Transport: own}}
 }
 
-// Limited gives a transport of the same kind with at most n connections to a
-// host, for one who makes no more than n requests at once, and what hands it
-// back. Its idle connections are kept for the next one who asks for as many. A
-// borrowed transport is not limited.
+// Limited gives a transport of the same kind with at most n connections to a host,
+// for a caller that makes at most n requests at once. The caller calls done after
+// its last request. The idle connections are kept for the next caller that asks
+// for the same n. A borrowed transport is given as it is, without a limit.
 func (t *Transport) Limited(n int) (limited *Transport, done func()) {
 	if t.borrowed != nil {
 		return t, func() {}
@@ -113,10 +114,10 @@ func (t *Transport) handBack(limited *Transport) {
 	t.spare = limited
 }
 
-// exchange runs one attempt, from the request to the end of the answer. After
-// one that ran out of time its connections are not used again.
+// exchange makes one attempt, from the request to the end of the answer. After an
+// attempt that ran out of time, no new request uses a connection that may be dead.
 func (t *Transport) exchange(ctx context.Context, seen *passage, send func(context.Context, http.RoundTripper) (*Answer, error)) (*Answer, error) {
-	if t.borrowed != nil { // it may not know the context
+	if t.borrowed != nil { // it may ignore the context
 		return await.Do(ctx, func(ctx context.Context) (*Answer, error) { return send(ctx, t.borrowed) })
 	}
 	own, dead := t.take(), false
@@ -126,6 +127,7 @@ func (t *Transport) exchange(ctx context.Context, seen *passage, send func(conte
 	return answer, err
 }
 
+// take gives the pool for one request.
 func (t *Transport) take() *pool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,9 +135,9 @@ func (t *Transport) take() *pool {
 	return t.own
 }
 
-// giveBack ends a request. Where its connection may be dead, the requests after
-// it go through new ones. Those that are under way on the old ones go on: what
-// one caller had no time to wait for may still come for the others.
+// giveBack ends the use of a pool by one request. Where its connection may be dead,
+// later requests get a new pool. Requests that are under way in the old pool go
+// on: only one of them has run out of time, and the others may still be answered.
 func (t *Transport) giveBack(used *pool, dead bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,12 +146,13 @@ func (t *Transport) giveBack(used *pool, dead bool) {
 		t.own = &pool{Transport: used.Clone()}
 		t.retired = append(t.retired, used)
 	}
-	// A request that was given up may be on its way out of its connection, so
-	// that a pool is closed once more after its last one.
+	// net/http may still be taking the last request off its connection, which
+	// then is not idle yet. So the idle connections of a retired pool are closed
+	// once more at the next call, before the pool is forgotten.
 	t.retired = slices.DeleteFunc(t.retired, func(old *pool) bool {
 		old.CloseIdleConnections()
-		last := old.left
-		old.left = old.users == 0
+		last := old.unused
+		old.unused = old.users == 0
 		return last
 	})
 }
