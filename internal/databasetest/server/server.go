@@ -1,6 +1,6 @@
-// Package server runs database servers of a test's own: PostgreSQL, MariaDB and
-// PgBouncer from the system's binaries, in temporary folders, on 127.0.0.1, as a
-// user that is not root.
+// Package server starts private database servers for a test: PostgreSQL, MariaDB
+// and PgBouncer from the system's binaries, in temporary folders, on 127.0.0.1, as
+// a user that is not root.
 package server
 
 import (
@@ -27,15 +27,15 @@ import (
 // startLimit is how long a server may take to start, or to stop.
 const startLimit = 60 * time.Second
 
-// Server is a server that runs, or was stopped for a while.
+// Server is a database server that runs, or was stopped for a while.
 type Server struct {
-	// Driver and Source are what sql.Open is called with.
+	// Driver and Source are the arguments for sql.Open.
 	Driver, Source string
 	// Dir has all files of the server: its data and its log.
 	Dir string
 
 	command func() *exec.Cmd
-	fast    syscall.Signal // stops it without waiting for its clients
+	fast    syscall.Signal // stops the server without waiting for its clients
 	running *exec.Cmd
 	output  *os.File
 }
@@ -65,7 +65,8 @@ func (s *Server) wait(db *sql.DB) error {
 	}
 }
 
-// Start starts a server that was stopped, and does not wait for it.
+// Start starts a server that was stopped. It does not wait until the server
+// answers.
 func (s *Server) Start() error {
 	s.running = s.command()
 	s.running.Stdout, s.running.Stderr = s.output, s.output
@@ -95,8 +96,8 @@ func (s *Server) Close() error {
 	return errors.Join(s.Stop(), s.output.Close(), os.RemoveAll(s.Dir))
 }
 
-// unprivileged gives the user that the servers run as: the caller, or where that
-// is root, which PostgreSQL refuses, the first that the system has of names.
+// unprivileged gives the user that the servers run as: the caller. Where that is
+// root, which PostgreSQL refuses, it gives the first of names that the system has.
 func unprivileged(names ...string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -147,7 +148,7 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// binary finds a program where the distributions put it.
+// binary finds a program in the folders where distributions install it.
 func binary(name string, folders ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
