@@ -1,6 +1,7 @@
 // Package privatedir keeps files that belong to one user alone, in a folder that
-// does: they are opened without following links, never taken for what they are
-// not, and replaced whole and synced.
+// belongs to the same user alone. It opens a file without following links, checks
+// kind, owner and mode of what it opened, and replaces a file as a whole and
+// synced to the disk.
 //
 //	folder, err := privatedir.Make("/home/agent/.config/example", nil)
 //	…
@@ -11,30 +12,31 @@
 //	if err := draft.Fill(data); err != nil {
 //		return err
 //	}
-//	return draft.Replace() // whole, or as it was
+//	return draft.Replace() // after an error the old file is still there
 //
 // [Watched] reads a file again only when it has changed.
 //
 // # Errors
 //
-// Every error but fs.ErrNotExist, which is given as it is, is a *fault.Error:
-// its text names paths and reasons, and never has the content of a file. It
-// matches the number of the system's error, or a sentinel of this package.
+// Every error is fs.ErrNotExist itself or a *fault.Error, whose text names paths
+// and reasons and never has the content of a file. A *fault.Error matches the
+// errno of the system's error, or a sentinel of this package.
 //
 // # Systems
 //
-// On Linux, macOS and the BSDs a folder is held open: what is done in it happens
-// in this very folder, also when another one gets its name. Kind, owner and mode
-// of folders and files are checked on what was opened.
+// On Linux, macOS and the BSDs a [Folder] holds its folder open. Everything it
+// does happens in that folder, even when another one has got its path. Kind, owner
+// and mode of folders and files are checked on what was opened.
 //
-// Two names change places in one step on Linux alone ([Draft.ReplaceIf]), and
-// room is set aside in one step there, and is written elsewhere.
+// Only Linux can exchange two names in one step ([Draft.ReplaceIf]) and reserve
+// room on the disk in one step. On the other systems, ReplaceIf compares and
+// renames in two steps, and [Draft.Reserve] writes the room full.
 //
-// On Windows a folder is held open too, and what a link leads to is not taken for
-// the file: its identity and times are those of what was seen before. Who may
-// open a file is up to the access list that it inherits: that of a user's profile
-// lets in the user, administrators and the system. Access lists are not looked
-// at. A folder needs no sync there.
+// On Windows a Folder holds its folder open too. What was opened through a link is
+// refused, because its identity and times are not those of the name that was
+// checked before. This package does not check who may open a file: that is up to
+// the access list that the file inherits. The one of a user's profile lets in the
+// user, administrators and the system. A folder needs no sync there.
 //
 // On other systems every function fails with errors.ErrUnsupported.
 package privatedir

@@ -10,23 +10,24 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/fault"
 )
 
-// A Draft is a file in the making: a temporary file in the folder of the file
-// that it is to become. It is locked as long as its process lives, also when it
-// has got the name of its target, which tells it from what a crash has left.
-// Whoever began it calls [Draft.Discard] at the end, whatever became of it.
+// A Draft is a temporary file in the folder of its target, the file that it will
+// replace. It is locked until it is discarded or its process ends, also after it
+// has got the name of its target: [Folder.Sweep] tells by the lock which drafts
+// are in use and which ones a crash has left. Whoever makes a Draft calls
+// [Draft.Discard] at the end, whether it replaced the target or not.
 //
 // A Draft is for one goroutine at a time. Its folder must stay open.
 type Draft struct {
 	folder *Folder
 	file   fileHandle
-	name   string // "" once there is nothing to clean up
+	name   string // of the temporary file; "" when that needs no deleting any more
 	target string
 }
 
-// drafts are the names of temporary files, with the name of the target in them.
+// drafts matches the names of temporary files and gives the name of the target.
 var drafts = regexp.MustCompile(`^\.(.+)\.[0-9a-f]{16}\.tmp$`)
 
-// Draft begins a file that is to become target.
+// Draft makes an empty draft for the file named target.
 func (f *Folder) Draft(target string) (*Draft, error) {
 	doing := "making a temporary file in " + f.path
 	for {
@@ -34,7 +35,7 @@ func (f *Folder) Draft(target string) (*Draft, error) {
 			return nil, fault.System(doing, err)
 		}
 		var bits [8]byte
-		_, _ = rand.Read(bits[:]) // It never fails.
+		_, _ = rand.Read(bits[:]) // never fails
 		d := &Draft{folder: f, target: target, name: "." + target + "." + hex.EncodeToString(bits[:]) + ".tmp"}
 		var err error
 		d.file, err = f.handle.createFile(d.name)
@@ -44,8 +45,9 @@ func (f *Folder) Draft(target string) (*Draft, error) {
 		if err != nil {
 			return nil, fault.System(doing, err)
 		}
-		// Until here a sweep takes it for abandoned. Where the file system has no
-		// such locks, nothing is ever swept.
+		// Until it is locked, a sweep may take the file for one that a crash has
+		// left, and delete it: then this draft needs another file. Where the file
+		// system has no such locks, a sweep deletes nothing.
 		if held, err := d.file.tryLock(); err == nil && !held || d.file.unlinked() {
 			d.file.close()
 			continue
@@ -60,8 +62,8 @@ func (f *Folder) Draft(target string) (*Draft, error) {
 
 func (d *Draft) path() string { return d.folder.join(d.target) }
 
-// Reserve makes sure that there is room for size bytes. Where the file system
-// gives none away, it is written full.
+// Reserve makes sure that the disk has room for size bytes. Where the file system
+// cannot reserve room, it writes size zero bytes.
 func (d *Draft) Reserve(size int64) error {
 	err := d.folder.step.before("allocate")
 	if err == nil {
@@ -76,7 +78,7 @@ func (d *Draft) Reserve(size int64) error {
 	return nil
 }
 
-// Fill makes data the content, on the disk.
+// Fill makes data the content of the draft and syncs it to the disk.
 func (d *Draft) Fill(data []byte) error {
 	if err := d.write(data); err != nil {
 		return fault.System("writing "+d.path(), err)
@@ -112,9 +114,10 @@ func (h fileHandle) writeAll(data []byte, at int64) error {
 	return nil
 }
 
-// Replace gives the draft the name of its target, in place of what has it. Where
-// the error matches [ErrNotSynced] that is done; after any other one the target
-// is as it was. What is no plain file of the user's is left alone: [ErrDamaged].
+// Replace gives the draft the name of its target, in place of the file that has it
+// now. After an error that matches [ErrNotSynced] the target is replaced; after
+// any other error it is as it was. Where the target is not a plain file of the
+// user, Replace leaves it alone and the error matches [ErrDamaged].
 func (d *Draft) Replace() error {
 	now, err := d.folder.Look(d.target)
 	if err != nil {
@@ -131,24 +134,26 @@ func (d *Draft) Replace() error {
 		return d.folder.refused("replacing", d.target, err)
 	}
 	d.name = ""
-	return d.settle()
+	return d.syncRename()
 }
 
-// settle makes a rename last.
-func (d *Draft) settle() error {
+// syncRename syncs the folder, so that a rename outlasts a power failure.
+func (d *Draft) syncRename() error {
 	if err := d.folder.sync(); err != nil {
 		return fault.System(d.path()+" is saved, but may not outlast a power failure: syncing its folder", err, ErrNotSynced)
 	}
 	return nil
 }
 
-// ReplaceIf does what Replace does, but only while the target is the file of
-// the stamp that was; else it gives [ErrChanged].
+// ReplaceIf does what Replace does, but only while the target is the file with the
+// stamp was; otherwise it returns [ErrChanged].
 //
-// To compare and to rename are two steps, and a process can be stopped between
-// them for any time. So the two files change places, which is one step, and
-// what came out is looked at: when it is another one, it goes back in. Where
-// the system cannot do that, the time between the steps is as short as can be.
+// Comparing and renaming are two steps, and a process can be stopped between them
+// for any time. If it renamed then, it would overwrite what another process has
+// saved meanwhile. So ReplaceIf exchanges the names of draft and target, which is
+// one step, and then compares the stamp of the file that had the target's name.
+// When that is another file, ReplaceIf exchanges the names again. Where the system
+// cannot exchange names, ReplaceIf compares and renames right after each other.
 func (d *Draft) ReplaceIf(was Stamp) error {
 	in, err := d.file.stampOf(d.path())
 	if err != nil {
@@ -172,10 +177,12 @@ func (d *Draft) ReplaceIf(was Stamp) error {
 	case err != nil:
 		return fault.New(d.path()+" is saved, but what it replaced cannot be looked at", ErrNotSynced, err)
 	case out.sameFile(was):
-		return d.settle()
+		return d.syncRename()
 	}
-	// Somebody saved between the two steps. In goes what came out, until
-	// nothing comes out but what went in last.
+	// Another process had saved a newer file, which now has the name of the
+	// draft. Exchange the names again, and once more for every process that saves
+	// in between, until the file that comes back is the one put in last: then the
+	// newest file has the name of the target.
 	for {
 		err := d.folder.step.before("put back")
 		if err == nil {
@@ -183,7 +190,7 @@ func (d *Draft) ReplaceIf(was Stamp) error {
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return ErrChanged // a removal came, or one more that is newer still
+			return ErrChanged // another process deleted one of the two, so nothing older must be put back
 		case err != nil:
 			return d.giveBack(err)
 		}
@@ -192,18 +199,18 @@ func (d *Draft) ReplaceIf(was Stamp) error {
 			return err
 		}
 		if next.sameFile(in) {
-			_ = d.settle()
+			_ = d.syncRename()
 			return ErrChanged
 		}
 		in, out = out, next
 	}
 }
 
-// giveBack makes what came out, which is newer, the target once more, where it
-// could not change places again.
+// giveBack renames the newer file, which has the name of the draft, back to the
+// target where the names could not be exchanged again. why is the reason for that.
 func (d *Draft) giveBack(why error) error {
 	kept := d.name
-	d.name = "" // it is not to be deleted
+	d.name = "" // Discard must not delete the newer file
 	err := d.folder.step.before("rename")
 	if err == nil {
 		err = d.folder.handle.rename(kept, d.target)
@@ -211,11 +218,11 @@ func (d *Draft) giveBack(why error) error {
 	if err != nil {
 		return fault.System("putting back the newer "+d.path()+", which is in "+kept, why)
 	}
-	_ = d.settle()
+	_ = d.syncRename()
 	return ErrChanged
 }
 
-// Discard ends a draft. What has no name of its own yet is deleted.
+// Discard closes the draft, and deletes its file unless that has become the target.
 func (d *Draft) Discard() {
 	d.file.close()
 	if d.name != "" {
@@ -224,10 +231,10 @@ func (d *Draft) Discard() {
 	}
 }
 
-// Sweep deletes what crashed processes have left of drafts in the folder, as far
-// as it can. Ours tells which names of targets are of the caller; drafts of
-// others are left alone. It costs nothing but a look at the names when there is
-// nothing.
+// Sweep deletes the drafts that crashed processes have left in the folder, as far
+// as it can. ours reports whether a name is that of a target of the caller; Sweep
+// leaves drafts of other targets alone. Where there are no drafts, it only reads
+// the names in the folder.
 func (f *Folder) Sweep(ours func(target string) bool) {
 	for _, name := range f.handle.names() {
 		if parts := drafts.FindStringSubmatch(name); parts != nil && ours(parts[1]) {
@@ -236,8 +243,9 @@ func (f *Folder) Sweep(ours func(target string) bool) {
 	}
 }
 
-// sweepOne deletes a draft when nobody works on it. A draft that changed places
-// with its target has the older file under its name; the target is locked then.
+// sweepOne deletes a draft that nobody uses. After ReplaceIf has exchanged the
+// names, the older file has the name of the draft and is not locked, but the target
+// is: so neither of the two may be locked.
 func (f *Folder) sweepOne(name, target string) {
 	for _, name := range [...]string{name, target} {
 		now, err := f.Look(name)
@@ -256,6 +264,7 @@ func (f *Folder) sweepOne(name, target string) {
 			return
 		}
 	}
-	// No name is given twice, so this is what was looked at.
+	// No draft gets a name that another one had, so this deletes the file that was
+	// checked.
 	_ = f.handle.erase(name)
 }

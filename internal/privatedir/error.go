@@ -8,24 +8,26 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/fault"
 )
 
-// What errors match besides the number of a system's error.
+// The sentinels that the errors of this package match, besides the errno of a
+// system's error.
 var (
-	// ErrDamaged: what has the name is not a plain file, or a folder, of the
-	// user alone, or its content is not what it should be. It was left alone.
+	// ErrDamaged: what has the name is not a plain file or a folder that belongs
+	// to the user alone, or its content is not valid. It was left alone.
 	ErrDamaged = errors.New("it is damaged, or not private")
-	// ErrChanged: another file has the name by now. It was left alone.
+	// ErrChanged: another process has replaced the file. It was left alone.
 	ErrChanged = errors.New("another file has the name")
 	// ErrNotSynced: the change was made and may not outlast a power failure.
 	ErrNotSynced = errors.New("the change was made, but not synced")
 )
 
-// errAgain says that a file changed in the middle of something, which may go
-// well the next time. Nobody outside gets to see it.
+// errAgain says that a file changed while it was read, so that reading it again
+// may succeed. It never leaves this package.
 var errAgain = errors.New("a file has changed meanwhile")
 
 func damaged(text string) error { return fault.New(text, ErrDamaged) }
 
-// missingOr gives fs.ErrNotExist as it is.
+// missingOr gives fs.ErrNotExist for an error that matches it, and the error of a
+// system that refused what doing describes for any other.
 func missingOr(doing string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fs.ErrNotExist
@@ -33,11 +35,11 @@ func missingOr(doing string, err error) error {
 	return fault.System(doing, err)
 }
 
-// Steps is asked before each step that changes something on the disk, and an
-// error of it counts as one of the system. In use it is nil; a test lets a step
-// fail, or the process die there. The steps are "make folder", "create",
-// "allocate", "write", "sync", "exchange", "put back", "rename", "sync folder"
-// and "erase".
+// Steps is called before each step that changes something on the disk. An error
+// that it returns is treated like an error of the system. It is nil except in
+// tests, which let a step fail, or the process die before it. The steps are "make
+// folder", "create", "allocate", "write", "sync", "exchange", "put back",
+// "rename", "sync folder" and "erase".
 type Steps func(step string) error
 
 func (s Steps) before(step string) error {
@@ -47,8 +49,8 @@ func (s Steps) before(step string) error {
 	return s(step)
 }
 
-// Absolute gives path as an absolute and clean one. The working directory is
-// what the system says, and not what the shell calls it.
+// Absolute makes path absolute and clean. It asks the system for the working
+// directory and does not use $PWD, in which the shell may have followed links.
 func Absolute(path string) (string, error) {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path), nil

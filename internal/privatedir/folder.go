@@ -9,11 +9,11 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/fault"
 )
 
-// readTries bounds how often a file is read that changes meanwhile.
+// readTries is how often a file is read that changes while it is read.
 const readTries = 5
 
-// A Folder is an open folder that belongs to the user alone. [Open] and [Make]
-// give one; [Folder.Close] gives it back. It is safe for concurrent use.
+// A Folder is an open folder that belongs to the user alone. [Open] and [Make] open
+// one, and [Folder.Close] closes it. It is safe for concurrent use.
 type Folder struct {
 	handle folderHandle
 	path   string
@@ -21,17 +21,18 @@ type Folder struct {
 	step   Steps
 }
 
-// Open opens the folder at path, to which a link may lead. The error matches
+// Open opens the folder at path, which may be a link to it. The error matches
 // fs.ErrNotExist where there is none, and [ErrDamaged] where it is not a folder
-// of the user alone: of mode 0700, where the system has modes. Step may be nil.
+// that belongs to the user alone, which means mode 0700 where the system has modes.
+// step may be nil.
 func Open(path string, step Steps) (*Folder, error) {
 	return newFolder(&Folder{path: path, step: step}, func() (Stamp, error) { return lookFolder(path, FollowLink) }, func() (folderHandle, error) {
 		return openFolder(path)
 	})
 }
 
-// Make opens the folder at path and makes it, and those on the way to it, where
-// they are missing, for the user alone.
+// Make opens the folder at path. Where it or a folder above it is missing, it makes
+// that for the user alone.
 func Make(path string, step Steps) (*Folder, error) {
 	f, err := Open(path, step)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +57,9 @@ func makePath(path string, step Steps) error {
 	return makeFolder(path)
 }
 
-// newFolder looks before it opens, so that it can say what is wrong with a
-// folder that it cannot open, and again afterwards, because only that counts.
+// newFolder checks a folder twice. The check before opening lets the error say what
+// is wrong with a folder that cannot be opened. Only the check of the open folder
+// is reliable, because another folder may have got the path in between.
 func newFolder(f *Folder, look func() (Stamp, error), open func() (folderHandle, error)) (*Folder, error) {
 	before, err := look()
 	if err != nil {
@@ -80,7 +82,7 @@ func newFolder(f *Folder, look func() (Stamp, error), open func() (folderHandle,
 	return f, nil
 }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (f *Folder) Close() { f.handle.close() }
 
 // Path is the path that the folder was opened by.
@@ -117,26 +119,26 @@ func (f *Folder) Make(name string) (*Folder, error) {
 	return f.Open(name)
 }
 
-// Replaced reports whether another folder, or none, has the path of f now.
+// Replaced reports whether the path of f now leads to another folder, or to none.
 func (f *Folder) Replaced(links Links) bool {
 	now, err := lookFolder(f.path, links)
 	return err != nil || now != f.stamp
 }
 
-// sync makes what happened in the folder last.
+// sync syncs the names in the folder to the disk.
 func (f *Folder) sync() error {
 	err := f.step.before("sync folder")
 	if err == nil {
 		err = f.handle.sync()
 	}
 	if unsyncable(err) {
-		return nil // a file system whose folders need none
+		return nil // the file system does not sync folders
 	}
 	return err
 }
 
-// Look gives the stamp of what has a name in f, without following a link; the
-// zero Stamp where nothing has.
+// Look gives the stamp of the file or folder with a name in f, without following a
+// link. It gives the zero Stamp where there is none.
 func (f *Folder) Look(name string) (Stamp, error) {
 	now, err := f.handle.look(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,9 +150,10 @@ func (f *Folder) Look(name string) (Stamp, error) {
 	return now, nil
 }
 
-// Read reads a file of the user's alone and gives its stamp. The error matches
-// fs.ErrNotExist where there is none, and [ErrDamaged] where it is anything
-// else, which is not even opened, or longer than limit bytes.
+// Read reads a file that belongs to the user alone, and gives its stamp. The error
+// matches fs.ErrNotExist where there is none. It matches [ErrDamaged] where the
+// name is that of anything else, which Read does not even open, or where the file
+// is longer than limit bytes.
 func (f *Folder) Read(name string, limit int64) ([]byte, Stamp, error) {
 	path := f.join(name)
 	for range readTries {
@@ -175,8 +178,8 @@ func (f *Folder) Read(name string, limit int64) ([]byte, Stamp, error) {
 	return nil, Stamp{}, damaged(path + " changed all the time while it was read")
 }
 
-// readSeen reads the file that was seen; errAgain means that it is another one
-// by now, or has changed meanwhile.
+// readSeen reads the file with the stamp seen. It returns errAgain where another
+// file has got the name, or the file has changed.
 func (f *Folder) readSeen(name, path string, seen Stamp) ([]byte, error) {
 	file, err := f.openSeen(name, path)
 	if err != nil {
@@ -207,8 +210,8 @@ func (f *Folder) readSeen(name, path string, seen Stamp) ([]byte, error) {
 	return data, unchanged()
 }
 
-// openSeen opens a file that was there a moment ago; errAgain means that it is
-// not a file any more.
+// openSeen opens a file that was there a moment ago. It returns errAgain where it
+// is gone, or has become a link.
 func (f *Folder) openSeen(name, path string) (fileHandle, error) {
 	file, err := f.handle.openFile(name)
 	switch {
@@ -229,8 +232,9 @@ func (h fileHandle) stampOf(path string) (Stamp, error) {
 	return now, nil
 }
 
-// Erase takes a file away; it is no error where there is none. What is no plain
-// file of the user's is left alone: [ErrDamaged].
+// Erase deletes a file. It returns nil where there is none. Where the name is not
+// that of a plain file of the user, Erase leaves it alone and the error matches
+// [ErrDamaged].
 func (f *Folder) Erase(name string) error {
 	path := f.join(name)
 	now, err := f.Look(name)
@@ -256,8 +260,8 @@ func (f *Folder) Erase(name string) error {
 	return nil
 }
 
-// refused is the error of a file that could not be replaced or deleted. Where
-// its attributes tell why, they are told.
+// refused makes the error of a file that could not be replaced or deleted. It names
+// the reason where the attributes of file and folder give one.
 func (f *Folder) refused(doing, name string, err error) error {
 	if known := f.CanReplace(name); known != nil {
 		return known
@@ -265,12 +269,13 @@ func (f *Folder) refused(doing, name string, err error) error {
 	return fault.System(doing+" "+f.join(name), err)
 }
 
-// CanReplace says why the system would let nobody replace or delete a file, as
-// far as the attributes of file and folder tell: everything but the last step of
-// replacing it would go well. No error means that nothing is known against it.
+// CanReplace returns an error where the attributes of the file or its folder show
+// that the system lets nobody replace or delete the file. Without this check, only
+// the last step of replacing it would fail. A nil error means that no such reason
+// is known.
 func (f *Folder) CanReplace(name string) error {
 	path := f.join(name)
-	switch f.handle.fixed(name) {
+	switch f.handle.obstacleTo(name) {
 	case mounted:
 		return fault.New(path+" cannot be replaced, because it is mounted by itself: mount the whole folder "+f.path+", and not single files of it", errBusy)
 	case immutable:
@@ -279,11 +284,11 @@ func (f *Folder) CanReplace(name string) error {
 	return nil
 }
 
-// What keeps a file from being replaced.
-type fixture int
+// obstacle is what keeps a file from being replaced.
+type obstacle int
 
 const (
-	movable   fixture = iota // nothing that is known
-	mounted                  // it is a mount point
-	immutable                // it, or its folder, is marked
+	noObstacle obstacle = iota // none is known
+	mounted                    // the file is a mount point
+	immutable                  // the file or its folder is marked as immutable or append-only
 )

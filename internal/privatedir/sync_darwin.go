@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sync puts a file on the disk. Fsync alone leaves it in the cache of the drive
-// there.
+// sync puts a file on the disk. On macOS fsync alone may leave it in the cache of
+// the drive.
 func (h fileHandle) sync() error {
 	_, err := again(func() (int, error) { return unix.FcntlInt(uintptr(h.fd), unix.F_FULLFSYNC, 0) })
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EINVAL) {

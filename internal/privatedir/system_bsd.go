@@ -12,14 +12,14 @@ func (h fileHandle) allocate(int64) error { return errors.ErrUnsupported }
 
 func (h folderHandle) exchange(string, string) error { return errors.ErrUnsupported }
 
-// fixed says what keeps a file from being replaced.
-func (h folderHandle) fixed(name string) fixture {
+// obstacleTo gives what keeps a file from being replaced.
+func (h folderHandle) obstacleTo(name string) obstacle {
 	// The flags that chflags sets, the same on all of these systems: for the
 	// user and for root, immutable and append-only.
 	const marks = 0x2 | 0x4 | 0x20000 | 0x40000
 	var file, around unix.Stat_t
 	if unix.Fstatat(h.fd, name, &file, unix.AT_SYMLINK_NOFOLLOW) != nil || unix.Fstat(h.fd, &around) != nil {
-		return movable
+		return noObstacle
 	}
 	switch {
 	case file.Dev != around.Dev:
@@ -27,5 +27,5 @@ func (h folderHandle) fixed(name string) fixture {
 	case (uint32(file.Flags)|uint32(around.Flags))&marks != 0:
 		return immutable
 	}
-	return movable
+	return noObstacle
 }

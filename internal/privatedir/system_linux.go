@@ -22,22 +22,23 @@ func (h fileHandle) sync() error {
 	return err
 }
 
-// exchange lets two names in a folder change places, where the file system can.
+// exchange exchanges two names in a folder in one step, where the file system can.
 func (h folderHandle) exchange(one, other string) error {
 	return unix.Renameat2(h.fd, one, h.fd, other, unix.RENAME_EXCHANGE)
 }
 
-// fixed says what keeps a file from being replaced. A file that is mounted by
-// itself can be of the same device as its folder, so only the system knows.
-func (h folderHandle) fixed(name string) fixture {
+// obstacleTo gives what keeps a file from being replaced. A file that is mounted by
+// itself can have the same device as its folder, so comparing the two would not
+// show it: the system has to be asked.
+func (h folderHandle) obstacleTo(name string) obstacle {
 	const marks = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND
 	file, err := h.attributes(name)
 	if err != nil {
-		return movable
+		return noObstacle
 	}
 	around, err := h.attributes("")
 	if err != nil {
-		return movable
+		return noObstacle
 	}
 	switch {
 	case file.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0:
@@ -47,10 +48,11 @@ func (h folderHandle) fixed(name string) fixture {
 	case (file.Attributes|around.Attributes)&marks != 0:
 		return immutable
 	}
-	return movable
+	return noObstacle
 }
 
-// attributes looks at a file in the folder; "" is the folder itself.
+// attributes gives the attributes of a file in the folder, or of the folder itself
+// for the name "".
 func (h folderHandle) attributes(name string) (unix.Statx_t, error) {
 	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	if name == "" {
@@ -61,8 +63,8 @@ func (h folderHandle) attributes(name string) (unix.Statx_t, error) {
 	return st, err
 }
 
-// otherMount reports whether a file is of another mount than its folder, for
-// kernels before 5.8, which do not tell the root of a mount.
+// otherMount reports whether a file belongs to another mount than its folder. It is
+// for kernels before 5.8, which do not report whether a file is a mount point.
 func (h folderHandle) otherMount(name string) bool {
 	fd, err := unix.Openat(h.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -73,8 +75,8 @@ func (h folderHandle) otherMount(name string) bool {
 	return file != "" && around != "" && file != around
 }
 
-// mountOf gives the number of the mount that a descriptor is of, as text; "" is
-// an unknown one.
+// mountOf gives the number of the mount that a descriptor belongs to, as text; ""
+// where it is not known.
 func mountOf(fd int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// No private folder can be opened on this system, so nothing here is ever called
-// but the functions that open one.
+// No private folder can be opened on this system. Only the functions that open one
+// are ever called.
 
 const (
 	errBusy         = syscall.EBUSY
@@ -29,7 +29,7 @@ func openFolder(string) (folderHandle, error)                  { return folderHa
 func makeFolder(string) error                                  { return errNone }
 func isLink(error) bool                                        { return false }
 func unsyncable(error) bool                                    { return false }
-func (s Stamp) mine() bool                                     { return false }
+func (s Stamp) ownedByUser() bool                              { return false }
 func (s Stamp) ofFolder() Stamp                                { return s }
 func (h folderHandle) close()                                  {}
 func (h folderHandle) stamp() (Stamp, error)                   { return Stamp{}, errNone }
@@ -42,7 +42,7 @@ func (h folderHandle) createFile(string) (fileHandle, error)   { return fileHand
 func (h folderHandle) rename(string, string) error             { return errNone }
 func (h folderHandle) exchange(string, string) error           { return errNone }
 func (h folderHandle) erase(string) error                      { return errNone }
-func (h folderHandle) fixed(string) fixture                    { return movable }
+func (h folderHandle) obstacleTo(string) obstacle              { return noObstacle }
 func (h folderHandle) names() []string                         { return nil }
 func (h fileHandle) close()                                    {}
 func (h fileHandle) stamp() (Stamp, error)                     { return Stamp{}, errNone }

@@ -26,9 +26,9 @@ const openFolderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK | uni
 
 func workingFolder() (string, error) { return unix.Getwd() }
 
-func (s Stamp) mine() bool { return s.uid == uint32(os.Geteuid()) }
+func (s Stamp) ownedByUser() bool { return s.uid == uint32(os.Geteuid()) }
 
-// again repeats a call that a signal interrupted.
+// again makes a system call, and repeats it while a signal interrupts it.
 func again(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -72,7 +72,7 @@ func stampOf(st *unix.Stat_t) Stamp {
 	}
 }
 
-// ofFolder leaves out what changes with every file in the folder.
+// ofFolder gives the stamp without what changes with every file in the folder.
 func (s Stamp) ofFolder() Stamp {
 	s.size, s.modified, s.changed = 0, 0, 0
 	return s
@@ -83,19 +83,19 @@ func openFolder(path string) (folderHandle, error) {
 	return folderHandle{fd}, err
 }
 
-// makeFolder makes a folder for the user alone, where nothing has its name.
+// makeFolder makes a folder for the user alone, at a path where nothing is.
 func makeFolder(path string) error {
 	if err := unix.Mkdir(path, folderMode); errors.Is(err, fs.ErrExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	// The umask may have taken bits that the owner needs.
+	// The umask may have removed bits that the owner needs.
 	if err := unix.Chmod(path, folderMode); err != nil {
 		return err
 	}
 	if parent, err := openFolder(filepath.Dir(path)); err == nil {
-		_ = parent.sync() // as far as the parent lets us
+		_ = parent.sync() // the parent may belong to somebody else, so this may fail
 		parent.close()
 	}
 	return nil
@@ -114,7 +114,7 @@ func (h folderHandle) sync() error {
 	return err
 }
 
-// look gives the stamp of what has a name, without following a link.
+// look gives the stamp of a name in the folder, without following a link.
 func (h folderHandle) look(name string) (Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(h.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -133,7 +133,7 @@ func (h folderHandle) makeFolder(name string) error {
 	return unix.Fchmodat(h.fd, name, folderMode, 0)
 }
 
-// openFile opens a file to read, and follows no link.
+// openFile opens a file for reading, and fails where its name is a link.
 func (h folderHandle) openFile(name string) (fileHandle, error) {
 	fd, err := again(func() (int, error) {
 		return unix.Openat(h.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -141,7 +141,7 @@ func (h folderHandle) openFile(name string) (fileHandle, error) {
 	return fileHandle{fd}, err
 }
 
-// createFile makes a file, where nothing has its name.
+// createFile makes a file with a name that nothing has.
 func (h folderHandle) createFile(name string) (fileHandle, error) {
 	fd, err := again(func() (int, error) {
 		return unix.Openat(h.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
@@ -153,7 +153,7 @@ func (h folderHandle) rename(from, to string) error { return unix.Renameat(h.fd,
 
 func (h folderHandle) erase(name string) error { return unix.Unlinkat(h.fd, name, 0) }
 
-// names are those of all that is in the folder, as far as they can be read.
+// names gives all names in the folder, as far as they can be read.
 func (h folderHandle) names() []string {
 	fd, err := unix.Openat(h.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -173,7 +173,7 @@ func (h fileHandle) stamp() (Stamp, error) {
 	return stampOf(&st), err
 }
 
-// unlinked reports whether the file has no name any more.
+// unlinked reports whether the open file was deleted.
 func (h fileHandle) unlinked() bool {
 	var st unix.Stat_t
 	return unix.Fstat(h.fd, &st) == nil && st.Nlink == 0
@@ -182,8 +182,8 @@ func (h fileHandle) unlinked() bool {
 // makePrivate undoes what the umask did to the mode of a new file.
 func (h fileHandle) makePrivate() error { return unix.Fchmod(h.fd, fileMode) }
 
-// tryLock locks the file for as long as it is open, unless another one has it
-// locked. The error says that the system has no such locks.
+// tryLock locks the file for as long as it is open. held is false where somebody
+// else has locked it. The error says that the system has no such locks.
 func (h fileHandle) tryLock() (held bool, err error) {
 	_, err = again(func() (int, error) { return 0, unix.Flock(h.fd, unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {

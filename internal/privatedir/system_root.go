@@ -12,8 +12,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/filelock"
 )
 
-// The same by means of package os alone, for Windows. With the build tag
-// privatedir_root its tests run on Linux too.
+// This file does what system_posix.go does with package os alone, for Windows. With
+// the build tag privatedir_root its tests run on Linux too.
 
 // A folderHandle is an open folder, a fileHandle an open file.
 type (
@@ -23,17 +23,18 @@ type (
 
 func workingFolder() (string, error) { return os.Getwd() }
 
-// mine is up to the access list of the file, which is not looked at.
-func (s Stamp) mine() bool { return true }
+// ownedByUser is true for every file: its access list decides who may open it, and
+// this package does not check that.
+func (s Stamp) ownedByUser() bool { return true }
 
-// A link was seen before anything is opened; what is there by then has another
-// stamp.
+// isLink is false for every error: opening a link does not fail here, but the stamp
+// of what was opened is not that of the name, which was checked before.
 func isLink(error) bool { return false }
 
 func unsyncable(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
 
-// kindOf gives the mode that a file of this kind has here: it has no owner and
-// no permissions to check.
+// kindOf gives the mode for a stamp. It has the kind of the file, and the
+// permissions that the checks demand, because a file has no others here.
 func kindOf(info fs.FileInfo) uint32 {
 	switch {
 	case info.Mode().IsRegular():
@@ -76,7 +77,7 @@ func lookFile(path string) (Stamp, error) {
 	return h.look(filepath.Base(path))
 }
 
-// ofFolder leaves out what changes with every file in the folder.
+// ofFolder gives the stamp without what changes with every file in the folder.
 func (s Stamp) ofFolder() Stamp {
 	s.size, s.modified, s.changed = 0, 0, 0
 	return s
@@ -87,7 +88,7 @@ func openFolder(path string) (folderHandle, error) {
 	return folderHandle{root}, err
 }
 
-// makeFolder makes a folder for the user alone, where nothing has its name.
+// makeFolder makes a folder for the user alone, at a path where nothing is.
 func makeFolder(path string) error {
 	if err := os.Mkdir(path, folderMode); !errors.Is(err, fs.ErrExist) {
 		return err
@@ -104,14 +105,14 @@ func (h folderHandle) stamp() (Stamp, error) {
 
 func (h folderHandle) sync() error { return errors.ErrUnsupported }
 
-// look gives the stamp of what has a name, without following a link.
+// look gives the stamp of a name in the folder, without following a link.
 func (h folderHandle) look(name string) (Stamp, error) {
 	info, err := h.Lstat(name)
 	if err != nil {
 		return Stamp{}, err
 	}
 	if kind := kindOf(info); kind == fileMode {
-		return Stamp{mode: kind}, nil // which is not opened
+		return Stamp{mode: kind}, nil // it is never opened, so that its kind is enough
 	}
 	file, err := h.Root.Open(name)
 	if err != nil {
@@ -128,13 +129,14 @@ func (h folderHandle) openFolder(name string) (folderHandle, error) {
 
 func (h folderHandle) makeFolder(name string) error { return h.Mkdir(name, folderMode) }
 
-// openFile opens a file to read. Where that follows a link, the stamp shows it.
+// openFile opens a file for reading. Where its name is a link, the stamp of the open
+// file shows that.
 func (h folderHandle) openFile(name string) (fileHandle, error) {
 	file, err := h.Root.Open(name)
 	return fileHandle{file}, err
 }
 
-// createFile makes a file, where nothing has its name.
+// createFile makes a file with a name that nothing has.
 func (h folderHandle) createFile(name string) (fileHandle, error) {
 	file, err := h.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	return fileHandle{file}, err
@@ -146,9 +148,9 @@ func (h folderHandle) exchange(string, string) error { return errors.ErrUnsuppor
 
 func (h folderHandle) erase(name string) error { return h.Remove(name) }
 
-func (h folderHandle) fixed(string) fixture { return movable }
+func (h folderHandle) obstacleTo(string) obstacle { return noObstacle }
 
-// names are those of all that is in the folder, as far as they can be read.
+// names gives all names in the folder, as far as they can be read.
 func (h folderHandle) names() []string {
 	list, err := h.Root.Open(".")
 	if err != nil {
@@ -161,7 +163,7 @@ func (h folderHandle) names() []string {
 
 func (h fileHandle) close() { _ = h.File.Close() }
 
-// stamp is the identity of the file by the system, with its kind and times.
+// stamp gives the stamp of the open file: its identity, kind and times.
 func (h fileHandle) stamp() (Stamp, error) {
 	info, err := h.Stat()
 	if err != nil {
@@ -176,8 +178,8 @@ func (h fileHandle) unlinked() bool { return false }
 
 func (h fileHandle) makePrivate() error { return nil }
 
-// tryLock locks the file for as long as it is open, unless another one has it
-// locked. The error says that the system has no such locks.
+// tryLock locks the file for as long as it is open. held is false where somebody
+// else has locked it. The error says that the system has no such locks.
 func (h fileHandle) tryLock() (held bool, err error) {
 	err = filelock.Lock(h.File)
 	if errors.Is(err, filelock.ErrLocked) {

@@ -12,7 +12,7 @@ const (
 	errNotPermitted = windows.ERROR_ACCESS_DENIED
 )
 
-// identity gives what tells a file from others, and when it was changed last.
+// identity gives a stamp with the identity and the times of an open file.
 func identity(file *os.File) (s Stamp, err error) {
 	err = control(file, func(handle windows.Handle) error {
 		var known windows.ByHandleFileInformation

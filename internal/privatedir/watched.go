@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Watched is a file that is read often and changes seldom. While its stamp and
-// that of its folder are what they were when it was read, it is not read again;
-// while its bytes are the same, it is not parsed again. Nothing of the bytes is
-// kept.
+// Watched is a file that is read often and changes seldom. It is read again only
+// when its stamp or that of its folder has changed, and parsed again only when its
+// bytes have. Watched keeps what Parse made of the bytes, and their hash, but not
+// the bytes.
 //
 // The fields are set before the first call. A Watched is safe for concurrent use
 // and must not be copied.
@@ -23,8 +23,9 @@ type Watched[T any] struct {
 	// Open opens the folder; Links says whether it follows a link to it.
 	Open  func() (*Folder, error)
 	Links Links
-	// Parse gives what the bytes say, or what is wrong with them: a flaw that is
-	// not "" goes on from the path of the file.
+	// Parse gives the value of the bytes. Where they are not valid, flaw says what
+	// is wrong with them, and continues a sentence that begins with the path of
+	// the file; else flaw is "".
 	Parse func(data []byte) (value T, flaw string)
 	// Now is the clock that the age of a file is measured by.
 	Now func() time.Time
@@ -33,22 +34,23 @@ type Watched[T any] struct {
 	last    atomic.Pointer[Reading[T]]
 }
 
-// Reading is what a file was when it was read.
+// Reading is the state of a file when it was read.
 type Reading[T any] struct {
-	// Value is what it said. It is shared and must not be changed.
+	// Value is what Parse gave. It is shared and must not be changed.
 	Value T
-	// File is its stamp.
+	// File is the stamp of the file.
 	File Stamp
 
 	folder Stamp
-	// settled: the file was old enough by then to show every later change.
+	// settled says that the last change of the file was so long ago that every
+	// later change gives it another stamp.
 	settled bool
 	sum     [sha256.Size]byte
 }
 
-// Get gives what the file says now. The error matches fs.ErrNotExist where there
-// is no file or no folder, and [ErrDamaged] where it is not private or its
-// content has a flaw.
+// Get gives the value of the file as it is now. The error matches fs.ErrNotExist
+// where there is no file or no folder. It matches [ErrDamaged] where file or folder
+// do not belong to the user alone, or Parse found a flaw.
 func (w *Watched[T]) Get() (T, error) {
 	if last := w.last.Load(); last != nil && w.unchanged(last) {
 		return last.Value, nil
@@ -67,7 +69,7 @@ func (w *Watched[T]) Get() (T, error) {
 }
 
 func (w *Watched[T]) unchanged(last *Reading[T]) bool {
-	if !last.settled || last.File.young(w.Now()) {
+	if !last.settled || last.File.recentlyChanged(w.Now()) {
 		return false
 	}
 	folder, err := lookFolder(w.Folder, w.Links)
@@ -78,14 +80,14 @@ func (w *Watched[T]) unchanged(last *Reading[T]) bool {
 	return err == nil && file == last.File
 }
 
-// Read reads the file in its folder, which is open, whatever was read before.
+// Read reads the file in its open folder f, even where it seems unchanged.
 func (w *Watched[T]) Read(f *Folder) (*Reading[T], error) {
 	start := w.Now()
 	data, file, err := f.Read(filepath.Base(w.Path), w.Limit)
 	if err != nil {
 		return nil, err
 	}
-	now := &Reading[T]{folder: f.stamp, File: file, settled: !file.young(start), sum: sha256.Sum256(data)}
+	now := &Reading[T]{folder: f.stamp, File: file, settled: !file.recentlyChanged(start), sum: sha256.Sum256(data)}
 	w.parsing.Lock()
 	defer w.parsing.Unlock()
 	if last := w.last.Load(); last != nil && last.sum == now.sum {

@@ -12,7 +12,7 @@ import (
 )
 
 // A file is read again when it has changed, parsed again when its bytes have,
-// and read each time while it is young.
+// and read each time while its last change is recent.
 func TestWatched(t *testing.T) {
 	t.Parallel()
 	f, path := newFolder(t, nil)
@@ -55,7 +55,7 @@ func TestWatched(t *testing.T) {
 	save(t, f, "file", "c")
 	want("c", 3, 1)
 	if w.IsSettled() {
-		t.Error("a young file is settled")
+		t.Error("a file that changed a moment ago is settled")
 	}
 	ahead = time.Hour
 	save(t, f, "file", "flaw")
