@@ -1,5 +1,5 @@
-// Package schematest has no code: its tests hold what this SDK marshals against
-// the JSON Schemas that a framework infers from its types, with the library that
-// those frameworks use. It is a module of its own, so that the SDK has no need of
-// that library.
+// Package schematest has no code. Frameworks infer a JSON Schema from the types of
+// this SDK; its tests check what the SDK marshals against those schemas, with the
+// library that the frameworks use. It is a module of its own, so that the SDK does
+// not depend on that library.
 package schematest
