@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// RequestLimit is how long a read, or a write that can be refused without a
-	// loss, is tried again over lost connections, a failover or a conflict with
-	// others.
+	// RequestLimit is how long a read is tried again after lost connections, a
+	// failover or conflicts with others. It also is the limit for a write whose
+	// failure loses nothing.
 	RequestLimit = 10 * time.Second
 	// attemptLimit is how long one attempt may take.
 	attemptLimit = 15 * time.Second
-	// firstPause and longestPause bound the pause between two attempts, which
-	// doubles.
+	// The pause between two attempts begins with firstPause and doubles up to
+	// longestPause.
 	firstPause   = 10 * time.Millisecond
 	longestPause = time.Second
 )
 
-// DB is the host's database, for one package.
+// DB is the host's database, as one package uses it.
 type DB struct {
 	Package
 	Dialect
@@ -37,8 +37,8 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Check asks the database for its time, so that a wrong address or dialect
-// shows.
+// Check asks the database for its time. That fails where the address or the dialect
+// is wrong.
 func (db *DB) Check(ctx context.Context, doing string) error {
 	return db.Try(ctx, doing, RequestLimit, func(ctx context.Context) error {
 		var now int64
@@ -56,7 +56,7 @@ func (db *DB) Exec(ctx context.Context, query string, args ...any) (int64, error
 	return db.ExecIn(ctx, db.Pool, query, args...)
 }
 
-// ExecIn is Exec in a transaction.
+// ExecIn does what Exec does, in a transaction.
 func (db *DB) ExecIn(ctx context.Context, in Querier, query string, args ...any) (int64, error) {
 	result, err := in.ExecContext(ctx, db.SQL(query), args...)
 	if err != nil {
@@ -65,15 +65,16 @@ func (db *DB) ExecIn(ctx context.Context, in Querier, query string, args ...any)
 	return result.RowsAffected()
 }
 
-// IsNoRow reports that a query found nothing.
+// IsNoRow reports whether err says that a query found no row.
 func IsNoRow(err error) bool { return errors.Is(err, sql.ErrNoRows) }
 
-// ErrAgain makes Try begin again: another process changed the same.
+// ErrAgain makes [DB.Try] call its function again, because another process has
+// changed the same row.
 var ErrAgain = errors.New("another process changed the same")
 
-// Try calls do until it succeeds, for as long as limit and ctx allow. What the
-// dialect knows would fail again is not tried again; a [*fault.Error] of do is given
-// as it is.
+// Try calls do until it succeeds, for as long as limit and ctx allow. It does not
+// repeat an error that, as the dialect knows, would come again. It returns a
+// [*fault.Error] of do at once and as it is.
 func (db *DB) Try(ctx context.Context, doing string, limit time.Duration, do func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -89,7 +90,7 @@ func (db *DB) Try(ctx context.Context, doing string, limit time.Duration, do fun
 			return own
 		}
 		if limited.Err() == nil || last == nil {
-			last = err // and not that the time is over, where there was a reason before
+			last = err // when the time is over, an earlier error tells more than err does
 		}
 		if db.final(err) || !Sleep(limited, Jitter(pause)) {
 			break
@@ -101,10 +102,11 @@ func (db *DB) Try(ctx context.Context, doing string, limit time.Duration, do fun
 	return db.Fail(doing+": the database failed: "+last.Error(), last)
 }
 
-// Jitter keeps many processes that wait for the same from asking at once.
+// Jitter gives a random time between half of d and all of it. Without it, many
+// processes that wait for the same row would ask at the same moments.
 func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// Sleep reports whether d went by before ctx ended.
+// Sleep waits for d. It reports false where ctx ended before that.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

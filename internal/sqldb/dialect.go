@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Dialect is how a database speaks SQL. The zero Dialect is of no use.
+// Dialect is the SQL of one kind of database. The zero Dialect is not valid.
 type Dialect struct{ *dialect }
 
 // The databases that this package knows.
@@ -20,18 +20,18 @@ var (
 // dialect is what differs between the databases.
 type dialect struct {
 	name string
-	// placeholder gives the n-th parameter of a statement, counted from 1.
+	// placeholder gives the text of the n-th parameter of a statement, counted
+	// from 1.
 	placeholder func(n int) string
-	// words stand in statements in braces, and have another form in each
-	// database; see [DB.Exec].
+	// words replaces the words in braces in a statement; see [Dialect.SQL].
 	words *strings.Replacer
-	// begin starts a section on one connection that only one process can be in,
-	// commit ends it, and rollback ends it without what was done in it, as far as
-	// the database can undo changes of tables.
+	// begin starts a section on one connection in which only one process can be.
+	// commit ends it. rollback ends it and undoes its changes, as far as the
+	// database can undo changes of tables.
 	begin            []string
 	commit, rollback string
-	// final reports that a statement which failed with err would fail again:
-	// it is wrong, or something that it needs is not there.
+	// final reports whether a statement that failed with err would fail again,
+	// because it is wrong or something that it needs does not exist.
 	final func(err error) bool
 }
 
@@ -54,8 +54,9 @@ var postgreSQL = dialect{
 		"{bytes}", "bytea", "{text}", "text", "{word}", `COLLATE "C"`,
 		"{counter}", "bigserial PRIMARY KEY", "{table}", "",
 	),
-	// 1650551148 is "bail" in ASCII. A lock of the transaction holds behind
-	// PgBouncer too.
+	// 1650551148 is "bail" in ASCII. A lock that lasts as long as the transaction
+	// also works behind PgBouncer, which may give the next transaction another
+	// session of the server.
 	begin:    []string{"BEGIN", "SELECT pg_advisory_xact_lock(1650551148)"},
 	commit:   "COMMIT",
 	rollback: "ROLLBACK",
@@ -84,7 +85,7 @@ var sqlite = dialect{
 	placeholder: func(int) string { return "?" },
 	words: strings.NewReplacer(
 		"{now}", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
-		"{skip locked}", "", // one transaction at a time writes
+		"{skip locked}", "", // SQLite lets one transaction at a time write
 		"{or nothing}", "ON CONFLICT DO NOTHING",
 		"{replacing connection_key}", "ON CONFLICT (namespace) DO UPDATE SET connection_key = excluded.connection_key",
 		"{bytes}", "BLOB", "{text}", "TEXT", "{word}", "",
@@ -96,10 +97,10 @@ var sqlite = dialect{
 	final:    finalBySQLite,
 }
 
-// SQL gives a statement as the database reads it. In query each parameter is a
-// question mark, and words in braces are those of the dialect: {now} is the
-// time of the database's own clock, in milliseconds since 1970, at the moment
-// in which it is evaluated.
+// SQL translates query into a statement of the database. In query each parameter
+// is a question mark, and a word in braces stands for an expression of the dialect:
+// {now}, for example, for the time of the database's own clock, in milliseconds
+// since 1970, at the moment when the database evaluates it.
 func (d Dialect) SQL(query string) string {
 	query = d.words.Replace(query)
 	var out strings.Builder
@@ -114,10 +115,10 @@ func (d Dialect) SQL(query string) string {
 	}
 }
 
-// finalByState decides by the class of the SQL state (ISO 9075): a feature that
-// is not supported, data that does not fit, a constraint, a refused login, a
-// missing database, wrong SQL or a missing right; and by 25006, a transaction
-// that takes no writes.
+// finalByState decides by the class of the SQL state (ISO 9075). Final are: a
+// feature that is not supported, data that does not fit, a violated constraint, a
+// refused login, a missing database, wrong SQL, a missing right, and the state
+// 25006 of a transaction that accepts no writes.
 func finalByState(state func(error) string) func(error) bool {
 	return func(err error) bool {
 		code := state(err)
@@ -132,7 +133,8 @@ func finalByState(state func(error) string) func(error) bool {
 	}
 }
 
-// sqlState asks the error itself, as those of pgx and lib/pq can be asked.
+// sqlState asks the error for its SQL state by a method that the errors of pgx and
+// lib/pq have.
 func sqlState(err error) string {
 	if coded, ok := errors.AsType[interface {
 		error
@@ -146,10 +148,11 @@ func sqlState(err error) string {
 // mySQLError is how go-sql-driver/mysql writes an error of the server.
 var mySQLError = regexp.MustCompile(`Error (\d+) \((\w{5})\): `)
 
-// mySQLState reads the text of the error, because the driver's type cannot be
-// named here. ER_OPTION_PREVENTS_STATEMENT (1290) and
-// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION (1792) are those of a server or a
-// transaction that takes no writes.
+// mySQLState reads the SQL state from the text of the error, because this module
+// does not import the driver and cannot name its type.
+// ER_OPTION_PREVENTS_STATEMENT (1290) and
+// ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION (1792) come from a server or a
+// transaction that accepts no writes.
 func mySQLState(err error) string {
 	found := mySQLError.FindStringSubmatch(err.Error())
 	switch {
@@ -161,9 +164,9 @@ func mySQLState(err error) string {
 	return found[2]
 }
 
-// finalBySQLite decides by the primary result code: everything but a database
-// that is busy, locked, out of memory, interrupted, failing, full or not to be
-// opened now.
+// finalBySQLite decides by the primary result code. Every code is final except
+// those of a database that is busy, locked, out of memory, interrupted, failing to
+// read or write, full, or cannot be opened now.
 func finalBySQLite(err error) bool {
 	coded, ok := errors.AsType[interface {
 		error

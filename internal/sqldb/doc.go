@@ -1,6 +1,6 @@
-// Package sqldb is what a store and a journal in a database share: the dialects
-// of SQL, statements that are tried again over lost connections and failovers,
-// and tables that are made by one process of many.
+// Package sqldb has what a store and a journal in a database share: the dialects
+// of SQL, statements that are tried again after lost connections and failovers,
+// and tables that one of many processes makes.
 //
-// It uses database/sql alone and knows no driver.
+// It uses database/sql alone and imports no driver.
 package sqldb

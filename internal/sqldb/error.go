@@ -6,24 +6,25 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/fault"
 )
 
-// Package is the package that errors come from. Their text has names of
-// arguments and what the database's driver said, never a token and never a key.
+// Package is the package that uses the database, and makes its errors. Their text
+// has names of arguments and the text of the driver's error, but never a token or a
+// key.
 type Package struct {
-	// Name begins the text.
+	// Name is the name of the package, with which the text begins.
 	Name string
-	// BadArgument is what the error of a bad argument matches.
+	// BadArgument is the sentinel that the error of a bad argument matches.
 	BadArgument error
 }
 
-// Fail makes an error; text goes on from the name of the package.
+// Fail makes an error with the name of the package and text.
 func (p Package) Fail(text string, causes ...error) error {
 	return fault.New(p.Name+": "+text, causes...)
 }
 
-// Invalid is the error of a bad argument; text names it and the rule.
+// Invalid makes the error of a bad argument. text names the argument and the rule.
 func (p Package) Invalid(text string) error { return p.Fail(text, p.BadArgument) }
 
-// Ready refuses a nil context and one that has ended.
+// Ready returns an error for a nil context and for one that has ended.
 func (p Package) Ready(ctx context.Context, doing string) error {
 	if ctx == nil {
 		return p.Invalid("the context must not be nil")
@@ -31,8 +32,8 @@ func (p Package) Ready(ctx context.Context, doing string) error {
 	return fault.Ended(ctx, p.Name+": "+doing)
 }
 
-// Ended is the error of a context that ended during doing; nil while it has
-// not.
+// Ended makes the error of a context that ended during what doing describes. It
+// gives nil while the context has not ended.
 func (p Package) Ended(ctx context.Context, doing string) error {
 	return fault.Ended(ctx, p.Name+": "+doing)
 }

@@ -7,20 +7,22 @@ import (
 	"strconv"
 )
 
-// Tables are those of one package, version by version: the statements of each.
-// A version that was published is never changed; what comes later is a version
-// of its own. Each statement may be executed again where the database cannot
-// undo it (MySQL).
+// Tables has the statements that make the tables of one package. A version that was
+// published never changes: later changes are a version of their own. Where the
+// database cannot undo a statement (MySQL), it may be executed again after a
+// failure, and must be written so that this does no harm.
 type Tables struct {
-	// Component is what the versions are recorded under.
+	// Component is the name under which the database records the versions.
 	Component string
-	Versions  [][]string
+	// Versions has the statements of each version, the first one first.
+	Versions [][]string
 }
 
-// versionTable says which versions a database has.
+// versionTable makes the table in which a database records its versions.
 const versionTable = "CREATE TABLE IF NOT EXISTS bailinghub_schema (component varchar(32) NOT NULL, version integer NOT NULL, PRIMARY KEY (component, version))"
 
-// Statements gives what makes the tables in an empty database, in its order.
+// Statements gives the statements that make the tables in an empty database, in
+// their order.
 func (t Tables) Statements(d Dialect) []string {
 	if d.dialect == nil {
 		return nil
@@ -32,7 +34,7 @@ func (t Tables) Statements(d Dialect) []string {
 	return statements
 }
 
-// version gives the statements of a version, and its record.
+// version gives the statements that make version i+1 and record it.
 func (t Tables) version(d Dialect, i int) []string {
 	var statements []string
 	for _, statement := range t.Versions[i] {
@@ -41,9 +43,10 @@ func (t Tables) version(d Dialect, i int) []string {
 	return append(statements, "INSERT INTO bailinghub_schema (component, version) VALUES ('"+t.Component+"', "+strconv.Itoa(i+1)+")")
 }
 
-// Migrate makes the tables, or brings them to the last version. Of many
-// processes one does it, and the others wait; where there is nothing to do it
-// only reads. Tables of a later version are the error newer.
+// Migrate makes the tables, or changes them to the last version. When many
+// processes call it, one of them does the work and the others wait. Where the tables
+// are of the last version already, it only reads. Where they are of a later version
+// than this program knows, it returns newer.
 func (db *DB) Migrate(ctx context.Context, t Tables, newer error) error {
 	const doing = "bringing the tables to the current version"
 	if err := db.Ready(ctx, doing); err != nil {
@@ -66,19 +69,21 @@ func (db *DB) Migrate(ctx context.Context, t Tables, newer error) error {
 func (db *DB) migrate(ctx context.Context, conn *sql.Conn, t Tables, newer error) error {
 	err := executeAll(ctx, conn, db.begin)
 	if err == nil {
-		err = t.bring(ctx, conn, db.Dialect, newer)
+		err = t.upgrade(ctx, conn, db.Dialect, newer)
 	}
 	if err == nil {
 		return executeAll(ctx, conn, []string{db.commit})
 	}
 	if executeAll(context.WithoutCancel(ctx), conn, []string{db.rollback}) != nil {
-		// What is left open on this connection is of no use to anybody else.
+		// The transaction may still be open, so that nobody else may get this
+		// connection: ErrBadConn makes the pool close it.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	return err
 }
 
-func (t Tables) bring(ctx context.Context, conn *sql.Conn, d Dialect, newer error) error {
+// upgrade executes the statements of all versions that the database does not have.
+func (t Tables) upgrade(ctx context.Context, conn *sql.Conn, d Dialect, newer error) error {
 	if err := executeAll(ctx, conn, []string{versionTable}); err != nil {
 		return err
 	}
@@ -97,7 +102,7 @@ func (t Tables) bring(ctx context.Context, conn *sql.Conn, d Dialect, newer erro
 	return nil
 }
 
-// current is the version of the tables; 0 where none was recorded.
+// current gives the version of the tables; 0 where none was recorded.
 func (t Tables) current(ctx context.Context, in Querier) (int, error) {
 	var version sql.NullInt64
 	err := in.QueryRowContext(ctx, "SELECT MAX(version) FROM bailinghub_schema WHERE component = '"+t.Component+"'").Scan(&version)
