@@ -10,7 +10,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 	"github.com/bailinghub/bailinghub-go/internal/inspection"
-	"github.com/bailinghub/bailinghub-go/internal/nothing"
+	"github.com/bailinghub/bailinghub-go/internal/nilcheck"
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
@@ -62,7 +62,7 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 	if !identifier.Workspace(cfg.Workspace) {
 		return nil, invalid("Config.Workspace must be 2 to 64 of a-z, 0-9, _ and -, the first a letter or digit, and not auto.")
 	}
-	if nothing.Is(cfg.TokenSource) {
+	if nilcheck.IsNil(cfg.TokenSource) {
 		return nil, invalid("Config.TokenSource is missing.")
 	}
 	transport := boundary.NewTransport(settings)

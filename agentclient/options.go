@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/boundary"
-	"github.com/bailinghub/bailinghub-go/internal/nothing"
+	"github.com/bailinghub/bailinghub-go/internal/nilcheck"
 )
 
 // Option changes what a client does by default. The functions of this package
@@ -40,7 +40,7 @@ func (o option) Apply(s *boundary.Settings) error { return o(s) }
 // ended instead, and counts as a lost connection.
 func WithHTTPClient(client *http.Client) Option {
 	return option(func(s *boundary.Settings) error {
-		if client != nil && client.Transport != nil && nothing.Is(client.Transport) {
+		if client != nil && client.Transport != nil && nilcheck.IsNil(client.Transport) {
 			return invalid("WithHTTPClient: the transport of the client is a nil pointer.")
 		}
 		s.HTTPClient = client

@@ -16,7 +16,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
-	"github.com/bailinghub/bailinghub-go/internal/nothing"
+	"github.com/bailinghub/bailinghub-go/internal/nilcheck"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -55,7 +55,7 @@ type Transport struct {
 // connections, and another one of its kind the batches. Its errors match
 // [feedback.CodeInvalidRequest].
 func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
-	if nothing.Is(store) {
+	if nilcheck.IsNil(store) {
 		return nil, invalid("The store is missing.")
 	}
 	settings, err := boundary.Apply(opts)

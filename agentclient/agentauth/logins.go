@@ -9,7 +9,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/internal/await"
 	"github.com/bailinghub/bailinghub-go/internal/failures"
-	"github.com/bailinghub/bailinghub-go/internal/nothing"
+	"github.com/bailinghub/bailinghub-go/internal/nilcheck"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -91,7 +91,7 @@ func LogIn(ctx context.Context, store Store, config Config, options LogInOptions
 	switch {
 	case ctx == nil:
 		return Result{}, invalid(login, "The context is nil.")
-	case nothing.Is(store):
+	case nilcheck.IsNil(store):
 		return Result{}, invalid(login, "The store is missing.")
 	case options.Show == nil:
 		return Result{}, invalid(login, "LogInOptions.Show is missing: nobody would learn where to log in.")
@@ -386,7 +386,7 @@ func LogOut(ctx context.Context, store Store, key string, options LogOutOptions)
 	switch {
 	case ctx == nil:
 		return invalid(logout, "The context is nil.")
-	case nothing.Is(store):
+	case nilcheck.IsNil(store):
 		return invalid(logout, "The store is missing.")
 	}
 	connection, err := store.Connection(ctx, key)

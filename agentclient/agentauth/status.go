@@ -10,7 +10,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/internal/await"
-	"github.com/bailinghub/bailinghub-go/internal/nothing"
+	"github.com/bailinghub/bailinghub-go/internal/nilcheck"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
@@ -43,7 +43,7 @@ func Status(ctx context.Context, store Store, key string, opts ...agentclient.Op
 	switch {
 	case ctx == nil:
 		return LoginStatus{}, invalid(status, "The context is nil.")
-	case nothing.Is(store):
+	case nilcheck.IsNil(store):
 		return LoginStatus{}, invalid(status, "The store is missing.")
 	}
 	connection, err := store.Connection(ctx, key)

@@ -16,7 +16,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 	"github.com/bailinghub/bailinghub-go/internal/huburl"
 	"github.com/bailinghub/bailinghub-go/internal/inspection"
-	"github.com/bailinghub/bailinghub-go/internal/nothing"
+	"github.com/bailinghub/bailinghub-go/internal/nilcheck"
 )
 
 // answerLimit is how many bytes one answer may have.
@@ -65,7 +65,7 @@ func New(cfg Config, opts ...agentclient.Option) (*Client, error) {
 	if err != nil {
 		return nil, inspection.Invalid("Config.BaseURL " + err.Error() + ".")
 	}
-	if nothing.Is(cfg.TokenSource) {
+	if nilcheck.IsNil(cfg.TokenSource) {
 		return nil, inspection.Invalid("Config.TokenSource is missing.")
 	}
 	transport := boundary.NewTransport(settings)
