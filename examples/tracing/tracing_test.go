@@ -172,7 +172,7 @@ func TestSpans(t *testing.T) {
 	if err := w.inspect(); feedback.CodeOf(err) != feedback.CodeAgentAuthorizationUnavailable {
 		t.Errorf("%v", err)
 	}
-	w.want("inspect an original agent_authorization_unavailable", "  negotiate 401", "  refresh the session 401")
+	w.want("inspect an original agent_authorization_unavailable", "  negotiate 401", "  refresh the session 400")
 }
 
 // One refresh serves all who wait for it: it is beneath the first of them.

@@ -22,6 +22,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
 	"github.com/bailinghub/bailinghub-go/feedback"
 	"github.com/bailinghub/bailinghub-go/host"
+	"github.com/bailinghub/bailinghub-go/host/journal"
 	"github.com/bailinghub/bailinghub-go/receipt"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -58,6 +59,8 @@ func marshalled(t *testing.T) map[string][]any {
 	original := host.Original{InvocationID: result.InvocationID, ConnectionKey: "conn_" + strings.Repeat("1", 32), Workspace: "inventory", ExpectedBinding: binding}
 	full := original
 	full.Tool, full.AgentRunID, full.SessionEnds = most.Tool, most.AgentRunID, most.ObservedAt
+	entry := filled[journal.Entry]()
+	entry.Original, entry.Report = full, host.Explain(full, &most, nil)
 	executions, audits := recordedHermesX(t)
 	return map[string][]any{
 		"receipt.Receipt":       {least, most, &most},
@@ -70,6 +73,7 @@ func marshalled(t *testing.T) map[string][]any {
 		"registry.Binding":      {registry.Binding{}, binding},
 		"host.Original":         {original, full},
 		"host.Report":           {host.Explain(original, nil, failed), host.Explain(full, &rejected, nil)},
+		"journal.Entry":         {journal.Entry{Original: original}, entry},
 		"hubtest.Submission":    {hubtest.Submission{}, filled[hubtest.Submission]()},
 		"hermesx.Receipt":       executions,
 		"hermesx.AuditEntry":    append(audits, filled[hermesx.AuditEntry]()),
