@@ -73,14 +73,15 @@ func (o *operation) result(state receipt.ResultState, text string) *receipt.Resu
 	}
 }
 
-// text is one that no other operation has, and this one only once.
+// text is one that no other operation has, and this one only once. It ends with a
+// full stop, because a Hub shows no space at the end of a text.
 func (o *operation) text(r *rand.Rand) string {
 	o.number++
 	fillers := []string{
 		"", "完成 ✓", "a \"quoted\" <b>text</b> & more\\\n", "\u0085\u202e\u200b\u2028",
 		"👍🏽 " + strings.Repeat("长", r.IntN(4000)), strings.Repeat("x", r.IntN(8000)),
 	}
-	return fmt.Sprintf("%s %s %d %s", o.hub.name, o.login.id, o.number, fillers[r.IntN(len(fillers))])
+	return fmt.Sprintf("%s %s %d %s.", o.hub.name, o.login.id, o.number, fillers[r.IntN(len(fillers))])
 }
 
 // A step is one change at the Hub: what it makes of the receipt and the stage,
