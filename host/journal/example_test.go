@@ -111,6 +111,17 @@ func ExampleReopen() {
 	// set the price of the blue mug: The operation was executed. (settled)
 }
 
+// inTheBackground is what a host runs for as long as it lives.
+func inTheBackground(ctx context.Context, operations journal.Journal, transport *host.Transport, tell func(journal.Entry), opts ...host.WatchOption) error {
+	for entry, err := range journal.Keep(ctx, operations, transport, opts...) {
+		if err != nil {
+			return err
+		}
+		tell(entry)
+	}
+	return nil // nothing is open any more, or ctx has ended
+}
+
 func ExampleKeep() {
 	ctx := context.Background()
 	hub, session, transport, connectionKey := exampleHub(ctx)
@@ -135,17 +146,16 @@ func ExampleKeep() {
 		log.Fatal(err)
 	}
 
-	// In the background, for as long as the host runs.
-	for entry, err := range journal.Keep(ctx, operations, transport, host.WithInterval(time.Millisecond, time.Second)) {
-		if err != nil {
-			log.Fatal(err)
-		}
+	err = inTheBackground(ctx, operations, transport, func(entry journal.Entry) {
 		fmt.Println(entry.About+":", entry.Report.Progress, entry.State)
 		if entry.IsOpen() { // a person approves it, and it is continued
 			if err := errors.Join(hub.Approve(id), hub.Resume(id)); err != nil {
 				log.Fatal(err)
 			}
 		}
+	}, host.WithInterval(time.Millisecond, time.Second))
+	if err != nil {
+		log.Fatal(err)
 	}
 	// Output:
 	// publish the catalogue: awaiting_approval prepared

@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"hash/crc32"
 	"time"
 
@@ -34,7 +36,7 @@ func sealed(before uint32, object []byte) (line []byte, sum uint32) {
 	content := object[1:] // without its brace
 	sum = crc32.Update(before, castagnoli, content)
 	line = make([]byte, 0, sumLength+len(content)+1)
-	line = fmt.Appendf(line, sumPrefix+"%08x"+sumSuffix, sum)
+	line = appendSum(line, sum)
 	line = append(line, content...)
 	return append(line, '\n'), sum
 }
@@ -47,7 +49,15 @@ func unsealed(before uint32, line []byte) (content []byte, sum uint32, ok bool) 
 	}
 	content = line[sumLength : len(line)-1]
 	sum = crc32.Update(before, castagnoli, content)
-	return content, sum, string(line[:sumLength]) == fmt.Sprintf(sumPrefix+"%08x"+sumSuffix, sum)
+	var want [sumLength]byte
+	return content, sum, bytes.Equal(line[:sumLength], appendSum(want[:0], sum))
+}
+
+// appendSum gives what stands before the content of a line.
+func appendSum(line []byte, sum uint32) []byte {
+	line = append(line, sumPrefix...)
+	line = hex.AppendEncode(line, binary.BigEndian.AppendUint32(nil, sum))
+	return append(line, sumSuffix...)
 }
 
 func headerLine() (line []byte, sum uint32) { return sealed(0, []byte(`{"format":"`+format+`"}`)) }

@@ -64,3 +64,48 @@ func TestREADMELinks(t *testing.T) {
 		}
 	}
 }
+
+// The story that the README tells is what examples/agenthost prints: each of its
+// lines stands there, in this order.
+func TestREADMETellsTheStory(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := os.ReadFile(filepath.Join(root, "examples", "agenthost", "testdata", "story.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(readme), "```text\n")
+	block, _, found := strings.Cut(block, "```")
+	if !found {
+		t.Fatal("there is no story")
+	}
+	rest := string(printed)
+	for line := range strings.Lines(block) {
+		_, after, found := strings.Cut(rest, "\n"+line)
+		if !found {
+			t.Errorf("it is not in the story, or not there: %q", line)
+			continue
+		}
+		rest = "\n" + after
+	}
+}
+
+// One block of the README is a whole program: examples/start.
+func TestREADMEHasAWholeProgram(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(filepath.Join(root, "examples", "start", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, _ := strings.Cut(string(program), "\npackage main\n")
+	if !strings.Contains(string(readme), "```go\npackage main\n"+code+"```") {
+		t.Error("the README does not have examples/start as it is")
+	}
+}
