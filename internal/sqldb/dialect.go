@@ -67,7 +67,9 @@ var mySQL = dialect{
 	name:        "MySQL",
 	placeholder: func(int) string { return "?" },
 	words: strings.NewReplacer(
-		"{now}", "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)",
+		// Not UNIX_TIMESTAMP of a local time: where clocks are set back, that is an
+		// hour wrong for an hour, in the time zone that most servers have.
+		"{now}", "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)",
 		"{skip locked}", "FOR UPDATE SKIP LOCKED",
 		"{or nothing}", "ON DUPLICATE KEY UPDATE namespace = namespace",
 		"{replacing connection_key}", "ON DUPLICATE KEY UPDATE connection_key = VALUES(connection_key)",
@@ -100,7 +102,8 @@ var sqlite = dialect{
 // SQL translates query into a statement of the database. In query each parameter
 // is a question mark, and a word in braces stands for an expression of the dialect:
 // {now}, for example, for the time of the database's own clock, in milliseconds
-// since 1970, at the moment when the database evaluates it.
+// since 1970, at the moment when the database evaluates it, or, in MySQL, when it
+// begins the statement.
 func (d Dialect) SQL(query string) string {
 	query = d.words.Replace(query)
 	var out strings.Builder

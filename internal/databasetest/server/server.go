@@ -255,7 +255,8 @@ ignore_startup_parameters = extra_float_digits
 	return s, s.Start()
 }
 
-// MariaDB starts a private server.
+// MariaDB starts a private server, in a time zone in which clocks are set back
+// soon: its local time does not tell which of two hours it is.
 func MariaDB() (*Server, error) {
 	mariadbd, err := binary("mariadbd")
 	if err != nil {
@@ -285,9 +286,18 @@ func MariaDB() (*Server, error) {
 	s.command = func() *exec.Cmd {
 		command := exec.Command(mariadbd, "--no-defaults", "--datadir="+data, "--socket="+socket, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--max-connections=300", "--innodb-flush-log-at-trx-commit=1", "--general-log", "--general-log-file="+filepath.Join(s.Dir, "general.log"), "--skip-name-resolve")
 		command.SysProcAttr, command.Dir = as, "/"
+		command.Env = append(os.Environ(), "TZ="+setBack(time.Now()))
 		return command
 	}
 	return s, s.Start()
+}
+
+// setBack gives a time zone, in the form of POSIX, whose clocks go back by an
+// hour at 50 minutes after now.
+func setBack(now time.Time) string {
+	end := now.UTC().Add(110 * time.Minute) // as the clocks have it before
+	day := end.YearDay() - 1
+	return fmt.Sprintf("STD0DST-1,%d,%d/%s", (day+180)%365, day, end.Format(time.TimeOnly))
 }
 
 // SQLite gives a database file. There is no server.
