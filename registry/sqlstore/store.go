@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/internal/namedlock"
@@ -22,6 +23,7 @@ type Store struct {
 	logger    *slog.Logger
 	lease     time.Duration
 	updates   namedlock.Local
+	left      sync.Map // the fencing numbers of leases that could not be given back, by connection key
 }
 
 var _ registry.Store = (*Store)(nil)

@@ -40,7 +40,10 @@ const (
 //
 // A process that ends in the middle of an update leaves its lease; it is taken
 // over after four times [WithLease], and until then an update of this connection
-// waits, or fails with the context.
+// waits, or fails with the context. A lease that could not be given back, because
+// the database was away, holds up other processes alone: the next update of this
+// store takes it over at once, and saves what it has before anybody else can use
+// the old refresh token.
 func (s *Store) UpdateCredentials(ctx context.Context, key string, update func(context.Context, registry.Credentials) (registry.Credentials, error)) error {
 	const doing = "updating a login"
 	if update == nil {
@@ -114,6 +117,7 @@ type lease struct {
 	store  *Store
 	key    string
 	holder int64 // the fencing number of this lease
+	left   int64 // that of one that this store could not give back; 0 for none
 
 	mu    sync.Mutex
 	until time.Time // by this process' monotonic clock
@@ -127,13 +131,17 @@ type lease struct {
 func (s *Store) acquire(ctx context.Context, key string) (*lease, error) {
 	const doing = "waiting for the lease of a login"
 	l := &lease{store: s, key: key, holder: 1 + rand.Int64N(1<<62), over: make(chan struct{}), done: make(chan struct{})}
+	if left, ok := s.left.Load(key); ok {
+		l.left = left.(int64)
+	}
 	for pause := firstPoll; ; pause = min(2*pause, longestPoll) {
-		last, err := l.tryAcquire(ctx)
+		from, err := l.tryAcquire(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if l.until.After(time.Now()) {
-			if last != 0 {
+			s.left.CompareAndDelete(key, l.left)
+			if from != 0 && from != l.left {
 				s.logger.WarnContext(ctx, "the update of a login was taken over from a process that did not end it; if that process had renewed the session, the session is lost", slog.String("connection_key", key))
 			}
 			break
@@ -149,20 +157,23 @@ func (s *Store) acquire(ctx context.Context, key string) (*lease, error) {
 }
 
 // tryAcquire makes one attempt; l.until is in the future where it went well. It
-// gives the fencing number of the lease that was there before, 0 for none.
-func (l *lease) tryAcquire(ctx context.Context) (last int64, err error) {
+// gives the fencing number of the lease that it took over, 0 for none.
+func (l *lease) tryAcquire(ctx context.Context) (from int64, err error) {
 	s := l.store
 	const doing = "taking the lease of a login"
 	err = s.db.Try(ctx, doing, sqldb.RequestLimit, func(ctx context.Context) error {
-		var now, until int64
+		var now, last, until int64
 		err := s.db.QueryRow(ctx, "SELECT {now}, lease_holder, lease_until FROM bailinghub_connections WHERE namespace = ? AND connection_key = ?", s.namespace, l.key).Scan(&now, &last, &until)
 		switch {
 		case sqldb.IsNoRow(err):
 			return fail("there is no such connection", registry.ErrNotFound)
 		case err != nil:
 			return err
-		case last != 0 && last != l.holder && until > now:
+		case last != 0 && last != l.holder && last != l.left && until > now:
 			return nil
+		}
+		if last != l.holder { // else an attempt whose answer was lost has taken it
+			from = last
 		}
 		start := time.Now()
 		n, err := s.db.Exec(ctx, "UPDATE bailinghub_connections SET lease_holder = ?, lease_until = {now} + ? WHERE namespace = ? AND connection_key = ? AND lease_holder = ?",
@@ -172,7 +183,7 @@ func (l *lease) tryAcquire(ctx context.Context) (last int64, err error) {
 		}
 		return err
 	})
-	return last, err
+	return from, err
 }
 
 // renew keeps the lease until it is told to stop, or until it cannot.
@@ -206,15 +217,19 @@ func (l *lease) end() time.Time {
 }
 
 // release gives the lease back, unless another process has taken it over. It is
-// tried for a moment only: a lease that stays is taken over in time.
+// tried for a moment only: a lease that stays is taken over in time, by this
+// store at once.
 func (l *lease) release() {
 	l.stop()
 	<-l.done
 	s := l.store
-	_ = s.db.Try(context.Background(), "giving back the lease of a login", releaseLimit, func(ctx context.Context) error {
+	err := s.db.Try(context.Background(), "giving back the lease of a login", releaseLimit, func(ctx context.Context) error {
 		_, err := s.db.Exec(ctx, "UPDATE bailinghub_connections SET lease_holder = 0, lease_until = 0 WHERE namespace = ? AND connection_key = ? AND lease_holder = ?", s.namespace, l.key, l.holder)
 		return err
 	})
+	if err != nil {
+		s.left.Store(l.key, l.holder)
+	}
 }
 
 // errLeaseLost is the cause of the context of an update whose lease was lost.
