@@ -85,6 +85,11 @@ func TestBadArguments(t *testing.T) {
 		"no context, trail":    func() error { _, err := client.Correlate(none, hermesx.Correlation{SessionID: "s"}); return err },
 		"limit negative":       func() error { _, err := client.Receipts(ctx, hermesx.ReceiptQuery{Limit: -1}); return err },
 		"offset negative":      func() error { _, err := client.Receipts(ctx, hermesx.ReceiptQuery{Offset: -1}); return err },
+		"id with a NUL":        func() error { _, err := client.Receipt(ctx, "a\x00"); return err },
+		"session with a NUL":   func() error { _, err := client.Receipts(ctx, hermesx.ReceiptQuery{SessionID: "a\x00b"}); return err },
+		"status with a NUL":    func() error { _, err := client.Receipts(ctx, hermesx.ReceiptQuery{Status: "\x00"}); return err },
+		"action not UTF-8":     func() error { _, err := client.AuditLogs(ctx, hermesx.AuditQuery{Action: "\xff"}); return err },
+		"action with a NUL":    func() error { _, err := client.AuditLogs(ctx, hermesx.AuditQuery{Action: "\x00"}); return err },
 		"session not UTF-8":    func() error { _, err := client.Receipts(ctx, hermesx.ReceiptQuery{SessionID: "\xff"}); return err },
 		"tool too long": func() error {
 			_, err := client.Receipts(ctx, hermesx.ReceiptQuery{ToolName: strings.Repeat("x", 513)})
@@ -159,6 +164,9 @@ func TestQueries(t *testing.T) {
 		{Action: "POST /v1/agent/chat", From: time.Date(2026, 11, 30, 8, 0, 0, 0, east), To: time.Date(2026, 11, 30, 8, 0, 0, 123456000, east), Limit: 100, Offset: 200},
 		// A server rounds what is finer than a microsecond; up is right for both.
 		{From: time.Date(2026, 11, 30, 0, 0, 0, 1, time.UTC), To: time.Date(2026, 11, 30, 0, 0, 0, 999_999_999, time.UTC)},
+		// There is no later time that can be written.
+		{To: time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)},
+		{To: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -5*60*60))},
 	} {
 		if _, err := client.AuditLogs(t.Context(), query); err != nil {
 			t.Fatal(err)
@@ -170,6 +178,8 @@ func TestQueries(t *testing.T) {
 		"/v1/audit-logs",
 		"/v1/audit-logs?action=POST+%2Fv1%2Fagent%2Fchat&from=2026-11-30T00%3A00%3A00Z&limit=100&offset=200&to=2026-11-30T00%3A00%3A00.123456Z",
 		"/v1/audit-logs?from=2026-11-30T00%3A00%3A00.000001Z&to=2026-11-30T00%3A00%3A01Z",
+		"/v1/audit-logs?to=9999-12-31T23%3A59%3A59.999999Z",
+		"/v1/audit-logs?to=9999-12-31T23%3A59%3A59.999999Z",
 	}
 	if diff := cmp.Diff(want, w.sent()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -53,10 +53,11 @@ type reading[T listed] struct {
 	yield  func(T, error) bool
 	waits  waits
 
-	asked  place
-	joined bool // the next page joins, whatever it begins with
-	whole  bool // all rows of the last one's time were given
-	search search
+	asked   place
+	largest int  // page, after one that was too long
+	joined  bool // the next page joins, whatever it begins with
+	whole   bool // all rows of the last one's time were given
+	search  search
 
 	rows      int    // that were given
 	counted   int    // in the last answer
@@ -118,6 +119,8 @@ const (
 	// new row. Where rows take their places at random, the chance to miss one in
 	// one sweep is less than 1/e, so in all of them less than one in 100,000.
 	mostSweeps = 12
+	// fewRows are so few that one of them may be too long by itself.
+	fewRows = 8
 	// mostLeft is how many rows are stepped over at most.
 	mostLeft = 20
 )
@@ -139,7 +142,7 @@ func readAll[T listed](ctx context.Context, client *Client, l list[T], start pos
 		for row := range start.given {
 			r.given[row] = true
 		}
-		r.asked = place{limit: l.limit}
+		r.asked, r.largest = place{limit: l.limit}, l.most
 		if !r.at.IsZero() {
 			r.goOn(r.offset)
 		}
@@ -159,9 +162,9 @@ func (r *reading[T]) read() error {
 	for {
 		page, err := r.get(r.asked)
 		switch {
-		case errors.Is(err, errTooLong) && r.asked.limit > 1:
-			r.most = r.asked.limit / 2
-			r.asked.limit = r.most
+		case errors.Is(err, errTooLong) && r.asked.limit > fewRows:
+			r.largest = r.asked.limit / 2
+			r.asked.limit = r.largest
 		case r.isRefusal(err):
 			err = r.stepOver(err)
 			if err != nil {
@@ -337,7 +340,7 @@ func (r *reading[T]) goOn(first int) {
 	r.asked.offset = max(first-1, 0)
 }
 
-func (r *reading[T]) grow() { r.asked.limit = max(1, min(2*r.asked.limit, r.most)) }
+func (r *reading[T]) grow() { r.asked.limit = min(2*r.asked.limit, r.largest) }
 
 // justAfter gives the time that lies next after one: servers keep microseconds.
 func justAfter(t time.Time) time.Time {
@@ -519,19 +522,24 @@ func (r *reading[T]) stepOver(refusal error) error {
 	if r.left == mostLeft {
 		return r.fail(refusal)
 	}
+	r.largest = r.most
 	if good > 0 {
 		r.asked.limit = good
 		got, err := r.take(before)
 		if err != nil {
 			return err
 		}
-		if !got.joined {
-			r.asked.offset = r.search.back(r.asked.offset, r.asked.limit)
-			return nil
+		_, err = r.get(place{asked.before, asked.offset + good, 1})
+		if !got.joined || err == nil { // it has moved, or the page was too long as a whole
+			r.largest = max(2, good)
+			return r.goOnAfter(before, got)
+		}
+		if !r.isRefusal(err) {
+			return r.fail(err)
 		}
 	}
 	r.left++
-	r.asked.offset, r.asked.limit, r.joined = r.asked.offset+good+1, min(r.limit, r.most), true
+	r.asked.offset, r.asked.limit, r.joined = asked.offset+good+1, r.limit, true
 	return nil
 }
 
