@@ -28,7 +28,9 @@ type Error struct {
 	RetryAfter time.Duration `json:"-"`
 	// RequestID is the id by which a HermesX server's own log names the request:
 	// the one in its answer, or the one that was sent where no answer came. It
-	// is "" for a Hub, and where the server's answer names none.
+	// is "" for a Hub, and where the server's answer names none. The log of a
+	// tenant has no request whose client went away before the answer, and none
+	// whose key was refused.
 	RequestID string `json:"-"`
 	// Cursor is where a HermesX list that was interrupted can be continued,
 	// behind the rows that it has already given: set it as the Cursor of the

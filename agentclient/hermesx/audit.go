@@ -7,8 +7,13 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
-// AuditEntry is what a HermesX server logged of one request to its API. It
-// tells who called what, and not which tools ran for it: those have receipts.
+// AuditEntry is what a HermesX server logged, of one request to its API as a
+// rule. It tells who called what, and not which tools ran for it: those have
+// receipts.
+//
+// Not every request has an entry: one whose client went away before the answer
+// has none, and one whose key was refused has none in the log of a tenant.
+// Entries can be removed from the log, by an archive for example.
 //
 // All its texts are untrusted data: print them through receipt.Printable. Its
 // JSON is that of the server, with the same values, the time included; members
@@ -18,27 +23,34 @@ type AuditEntry struct {
 	ID int64 `json:"id"`
 	// TenantID is the tenant of the key.
 	TenantID string `json:"tenant_id"`
-	// UserID is the user of the key that called; "" where it has none.
+	// UserID is the id of the API key that called, which is no person's; "" where
+	// the caller had none.
 	UserID string `json:"user_id,omitempty"`
 	// SessionID is the session of the request; "" where the entry does not say.
 	// Servers do not fill it today.
 	SessionID string `json:"session_id,omitempty"`
-	// Action is the method and the path, as in "POST /v1/agent/chat".
+	// Action is the method and the path of a request, as in "POST
+	// /v1/agent/chat", or another word for what a part of the server logged of
+	// itself.
 	Action string `json:"action"`
-	// Detail is the query of the request; "" without one.
+	// Detail is the query of the request, with the values of secret parameters
+	// replaced; "" without one. Where Action is another word, it is whatever that
+	// part of the server wrote, JSON for example.
 	Detail string `json:"detail,omitempty"`
-	// RequestID is the X-Request-Id of the request that the entry is about.
+	// RequestID is the X-Request-Id of the request that the entry is about; ""
+	// where it is about none.
 	RequestID string `json:"request_id,omitempty"`
 	// StatusCode is how the server answered; 0 where the entry does not say.
 	StatusCode int `json:"status_code,omitempty"`
 	// Latency is how long that took, in whole milliseconds; 0 also where the
 	// entry does not say.
 	Latency time.Duration `json:"latency_ms,omitempty"`
-	// SourceIP is where the request came from, with its port.
+	// SourceIP is where the request came from, with its port; "" where the entry
+	// does not say. Behind a proxy it is the proxy's.
 	SourceIP string `json:"source_ip,omitempty"`
 	// ErrorCode is the server's code for a failure; "" where there is none.
 	ErrorCode string `json:"error_code,omitempty"`
-	// UserAgent is what the caller called itself.
+	// UserAgent is what the caller called itself; "" where it did not.
 	UserAgent string `json:"user_agent,omitempty"`
 	// CreatedAt is when the entry was written, after the request was answered,
 	// with the server's own offset.

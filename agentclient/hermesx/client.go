@@ -25,7 +25,8 @@ const answerLimit = 16 << 20
 // Config is what a client is bound to for its lifetime.
 type Config struct {
 	// BaseURL is the HermesX server: https, or http to localhost, 127.0.0.1 or
-	// [::1]. A path prefix is kept. Required.
+	// [::1]. The prefix of a proxy is kept; /v1 and /admin are paths of the
+	// server itself and do not belong to it. Required.
 	BaseURL string
 	// TokenSource gives the API key, as an access token: for a key that does
 	// not change that is [oauth2.StaticTokenSource]. What it may do besides
@@ -36,7 +37,7 @@ type Config struct {
 	// admin.
 	TokenSource oauth2.TokenSource
 	// AllowInsecureHTTP allows plain http to any host. The key can then be
-	// read on the way.
+	// read on the way. The zero value allows it to this machine alone.
 	AllowInsecureHTTP bool
 }
 

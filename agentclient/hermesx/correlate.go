@@ -59,7 +59,9 @@ type Trail struct {
 
 // Trace is a distributed trace and the receipts that name it.
 type Trace struct {
-	ID       string
+	// ID is the trace's, as the receipts have it. It is not empty, and untrusted.
+	ID string
+	// Receipts are those that name it, oldest first; never none.
 	Receipts []*Receipt
 }
 

@@ -20,6 +20,14 @@
 // went in, what came out and how long it took. [Client.Correlate] puts the two
 // together as far as the records do.
 //
+// # A list that is whole
+//
+// [Client.AllReceipts] and [Client.AllAuditLogs] give every row once and prove
+// that none is missing, or end with [ErrIncomplete]; how is said at the type
+// reading. They stay below the server's rate limit, which all keys of a tenant
+// share, and outlast restarts: a long list takes its time ([WithProgress]). An
+// error of theirs has a Cursor that a later query goes on from.
+//
 // # What a receipt does not say
 //
 // A receipt that is missing does not mean that the tool did not run: a server

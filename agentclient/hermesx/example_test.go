@@ -212,3 +212,53 @@ func ExampleReceipt_InputTruncated() {
 	fmt.Println(whole.InputTruncated(), cut.InputTruncated())
 	// Output: false true
 }
+
+// A long list waits for the rate limit of its server, and says so. A reading
+// that ends with an error is gone on with later: here where it had waited for
+// nothing.
+func ExampleWithProgress() {
+	server, client := played()
+	defer server.Close()
+	server.SetRateLimit("", 1) // 60 by default; others use it up too
+
+	query := hermesx.ReceiptQuery{SessionID: "sess_demo", Limit: 1}
+	read := func(opts ...hermesx.ListOption) error {
+		for execution, err := range client.AllReceipts(context.Background(), query, opts...) {
+			if err != nil {
+				return err
+			}
+			fmt.Println(receipt.Printable(execution.ToolName))
+		}
+		return nil
+	}
+	err := read(hermesx.WithLongestWait(0), hermesx.WithProgress(func(p hermesx.Progress) {
+		fmt.Printf("%d of %d\n", p.Rows, p.Counted)
+	}))
+	if failure, ok := errors.AsType[*feedback.Error](err); ok {
+		fmt.Println(failure.StatusCode, "asks to wait", failure.RetryAfter)
+		query.Cursor = failure.Cursor
+	}
+	server.SetRateLimit("", 60)
+	fmt.Println(read())
+	// Output:
+	// refund
+	// 1 of 2
+	// 429 asks to wait 1m0s
+	// read_file
+	// <nil>
+}
+
+func ExampleWithLongestWait() {
+	server, client := played()
+	defer server.Close()
+	server.SetRateLimit("", 0)
+
+	_, err := client.Correlate(context.Background(), hermesx.Correlation{RequestID: "chat-001"}, hermesx.WithLongestWait(10*time.Second))
+	fmt.Println(err)
+	// Output: inspect: agent_transport_unavailable: The rate limit of the HermesX server is used up: it takes only so many requests a minute for all keys of a tenant together. It can be asked again after a pause.
+}
+
+func ExampleStatus() {
+	fmt.Println(hermesx.StatusSuccess, hermesx.Status("error\x1b[2J"))
+	// Output: success error\x1b[2J
+}

@@ -13,9 +13,11 @@ import (
 // ReceiptPage is one page of receipts.
 type ReceiptPage struct {
 	// Receipts are in the server's order: the newest first, and in any order
-	// where they were stored at the same time.
+	// where they were stored at the same time. Nil where there are none.
 	Receipts []*Receipt
-	// Total is how many receipts fit the filters, on all pages.
+	// Total is how many receipts fit the filters, on all pages. The server counts
+	// before it selects: rows that come in between are on the page and not
+	// counted.
 	Total int
 	// RequestID is what the server calls the request that read the page; ""
 	// where it did not say.
@@ -25,11 +27,12 @@ type ReceiptPage struct {
 // AuditPage is one page of audit entries.
 type AuditPage struct {
 	// Entries are in the server's order: the newest first, and in any order
-	// where they were written at the same time.
+	// where they were written at the same time. Nil where there are none.
 	Entries []*AuditEntry
 	// Limit and Offset are what the server went by.
 	Limit, Offset int
-	// Total is how many entries fit the query, on all pages.
+	// Total is how many entries fit the query, on all pages, counted before the
+	// page was selected.
 	Total int
 	// RequestID is what the server calls the request that read the page; ""
 	// where it did not say.

@@ -12,7 +12,7 @@ import (
 )
 
 // Receipt is what a HermesX server kept of one execution of a tool. It does not
-// change on the server once it is there.
+// change on the server once it is there; it can be removed.
 //
 // All its texts are untrusted data, the ids too: print them through
 // receipt.Printable. Its JSON is that of the server, with the same values, the
@@ -26,7 +26,8 @@ type Receipt struct {
 	// SessionID is the agent's or workflow's session that caused the call; ""
 	// where it had none.
 	SessionID string `json:"session_id"`
-	// UserID is the user or actor behind it; "" where there was none.
+	// UserID is the user or actor behind it, for calls over the API the id of the
+	// API key; "" where there was none.
 	UserID string `json:"user_id"`
 	// ToolName is the tool.
 	ToolName string `json:"tool_name"`
@@ -40,10 +41,11 @@ type Receipt struct {
 	// Duration is how long the tool ran, in whole milliseconds.
 	Duration time.Duration `json:"duration_ms"`
 	// IdempotencyID names the one logical side effect that the call was for,
-	// within the tenant; "" where the call had none.
+	// within the tenant; "" where the call had none. The agent of today sets
+	// none.
 	IdempotencyID string `json:"idempotency_id,omitempty"`
 	// TraceID is the distributed trace that the call belongs to; "" where
-	// nothing says so.
+	// nothing says so. The agent of today sets none.
 	TraceID string `json:"trace_id,omitempty"`
 	// CreatedAt is when the receipt was stored, with the server's own offset.
 	CreatedAt time.Time `json:"created_at"`

@@ -17,7 +17,7 @@ const (
 	// happened all the same.
 	StatusError Status = "error"
 	// StatusTimeout: the tool did not end in time. The side effect may have
-	// happened, or be happening.
+	// happened, or be happening. The agent of today never says it.
 	StatusTimeout Status = "timeout"
 )
 

@@ -41,3 +41,26 @@ func ExampleHermesX_Start() {
 	fmt.Println(response.Status, server.Requests())
 	// Output: 200 OK [GET /v1/execution-receipts]
 }
+
+// An auditor's program is tested with a rate limit that is nearly used up.
+func ExampleHermesX_SetRateLimit() {
+	server := hermestest.New().Start()
+	defer server.Close()
+	key := server.AddKey(hermestest.Key{Roles: []string{hermestest.RoleAuditor}})
+	server.SetRateLimit(key.TenantID, 1)
+
+	for range 2 {
+		request, _ := http.NewRequest(http.MethodGet, server.URL+"/v1/audit-logs", nil)
+		request.Header.Set("Authorization", "Bearer "+key.Secret)
+		response, err := server.Client().Do(request)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		response.Body.Close()
+		fmt.Printf("%d, %s left, wait %q\n", response.StatusCode, response.Header.Get("X-RateLimit-Remaining"), response.Header.Get("Retry-After"))
+	}
+	// Output:
+	// 200, 0 left, wait ""
+	// 429, 0 left, wait "60"
+}

@@ -1,8 +1,10 @@
 package hermestest_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -304,4 +306,194 @@ func TestAnInputThatIsNoJSON(t *testing.T) {
 		}
 	}()
 	h.Execute(hermestest.Call{Tool: "t", Input: make(chan int)})
+}
+
+// What the database does not take is lost without a word: half characters and
+// NULs; of a filter it is an error of the server.
+func TestWhatTheDatabaseDoesNotTake(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	if lost := h.Execute(hermestest.Call{Tool: "binary", Output: "a\x00b"}); !lost.Ran || lost.Receipt != nil || len(h.Receipts("")) != 0 {
+		t.Errorf("%+v", lost)
+	}
+	for path, want := range map[string]string{
+		"/v1/execution-receipts?session_id=%00": "list failed\n", "/v1/execution-receipts?tool_name=%ff": "list failed\n", "/v1/execution-receipts?status=a%00": "list failed\n",
+		"/v1/audit-logs?action=%00": "internal error\n", "/v1/audit-logs?action=%ff": "internal error\n",
+	} {
+		if status, body := get(t, client, path, key); status != 500 || body != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, body := get(t, client, "/v1/execution-receipts/%00", key); status != 404 || body != "not found\n" {
+		t.Errorf("an id with a NUL: %d %s", status, body)
+	}
+}
+
+func TestIDsAreReadInEverySpelling(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	h.Store(hermestest.Receipt{ID: "f2eb2710-8e82-464d-a68f-e4f82731a797"})
+	for id, want := range map[string]int{
+		"f2eb2710-8e82-464d-a68f-e4f82731a797": 200, "F2EB2710-8E82-464D-A68F-E4F82731A797": 200, "f2eb27108e82464da68fe4f82731a797": 200,
+		"%7Bf2eb2710-8e82-464d-a68f-e4f82731a797%7D": 200, "%7Bf2eb2710-8e82-464d-a68f-e4f82731a797": 404, "f2eb2710-8e82-464d-a68f-e4f82731a79": 404,
+	} {
+		if status, _ := get(t, client, "/v1/execution-receipts/"+id, key); status != want {
+			t.Errorf("%s: %d", id, status)
+		}
+	}
+}
+
+// A row that is stored between the two statements of a list is on the page and
+// not in the count.
+func TestCountAndSelectAreTwoStatements(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	h.BetweenStatements(func(*http.Request) { h.Store(hermestest.Receipt{}); h.Log(hermestest.AuditEntry{Action: "X"}) })
+	if got := read(t, client, "/v1/execution-receipts", key); got.Total != 0 || len(got.Receipts) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := read(t, client, "/v1/audit-logs?action=X", key); got.Total != 1 || len(got.Logs) != 2 {
+		t.Errorf("%+v", got)
+	}
+	h.BetweenStatements(nil)
+	if got := read(t, client, "/v1/execution-receipts", key); got.Total != 2 || len(got.Receipts) != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What the outer router answers by itself has no request id and no entry in the
+// log, and asks for no key.
+func TestOutsideOfTheInterfaces(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	for path, want := range map[string]struct {
+		status int
+		named  bool
+	}{
+		"/": {404, false}, "/hermesx/v1/execution-receipts": {404, false}, "/metrics-x": {404, false}, "/v1/execution-receipts//x": {307, false},
+		"/v1/nope": {403, true}, "/v1/v1/execution-receipts/x": {403, true}, "/admin/v1/execution-receipts": {403, true},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://hermesx.example"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+key)
+		response, err := client.Transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if named := response.Header.Get("X-Request-Id") != ""; response.StatusCode != want.status || named != want.named {
+			t.Errorf("%s: %d, named %v", path, response.StatusCode, named)
+		}
+	}
+	if got := len(h.AuditLog("")); got != 3 {
+		t.Errorf("%d entries", got)
+	}
+}
+
+func TestDetailsAreRedacted(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	get(t, client, "/v1/audit-logs?limit=1&token=synthetic-access-x&API_KEY=synthetic-access-y&a=b", key)
+	if got := h.AuditLog("")[0].Detail; got != "API_KEY=%5BREDACTED%5D&a=b&limit=1&token=%5BREDACTED%5D" {
+		t.Errorf("%s", got)
+	}
+}
+
+// The entry of a request whose client went away is lost; that of a refused key
+// is of no tenant.
+func TestRequestsThatAreNotInTheLog(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	h.BetweenStatements(func(r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+		close(ended)
+	})
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hermesx.example/v1/execution-receipts", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	if response, err := client.Do(request); err == nil {
+		response.Body.Close()
+		t.Error("an answer to who went away")
+	}
+	<-ended
+	h.BetweenStatements(nil)
+	get(t, client, "/v1/execution-receipts", "synthetic-access-unknown")
+	if got := read(t, client, "/v1/audit-logs", key); got.Total != 0 {
+		t.Errorf("%+v", got.Logs)
+	}
+}
+
+func TestRowsThatAreHidden(t *testing.T) {
+	t.Parallel()
+	h, client, key := newHermesX(t)
+	h.Chat(hermestest.Chat{Calls: []hermestest.Call{{Tool: "t"}}})
+	id := h.Receipts("")[0].ID
+	h.SetRowsHidden(true)
+	for path, want := range map[string]string{
+		"/v1/execution-receipts": `{"execution_receipts":null,"total":0}`, "/v1/audit-logs": `{"audit_logs":null,"limit":50,"offset":0,"total":0}`,
+	} {
+		if status, body := get(t, client, path, key); status != 200 || body != want+"\n" {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, _ := get(t, client, "/v1/execution-receipts/"+id, key); status != 404 {
+		t.Errorf("%d", status)
+	}
+	h.SetRowsHidden(false)
+	if got := read(t, client, "/v1/audit-logs", key); got.Total != 4 {
+		t.Errorf("%d entries", got.Total)
+	}
+}
+
+func TestRowsAreRemoved(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
+	h, _, _ := newHermesX(t)
+	for n := range 4 {
+		h.Store(hermestest.Receipt{ID: string(rune('a' + n)), CreatedAt: at.Add(time.Duration(n) * time.Hour)})
+		h.Log(hermestest.AuditEntry{ID: int64(n + 1), CreatedAt: at.Add(time.Duration(n) * time.Hour)})
+	}
+	h.Remove("another", at.Add(time.Hour))
+	h.Remove("", at.Add(time.Hour))
+	h.RemoveRows(func(r hermestest.Receipt) bool { return r.ID == "c" }, nil)
+	h.RemoveRows(nil, func(e hermestest.AuditEntry) bool { return e.ID == 4 })
+	receipts, entries := h.Receipts(""), h.AuditLog("")
+	if len(receipts) != 2 || receipts[0].ID != "b" || receipts[1].ID != "d" || len(entries) != 2 || entries[1].ID != 3 {
+		t.Errorf("%+v, %+v", receipts, entries)
+	}
+}
+
+// The rate limit is 60 requests a minute, and the headers say what is left.
+func TestTheUsualRateLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, client, key := newHermesX(t)
+		for n := range hermestest.DefaultRateLimit + 1 {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://hermesx.example/v1/audit-logs", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+key)
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			status, left, wait := 200, hermestest.DefaultRateLimit-1-n, ""
+			if left < 0 {
+				status, left, wait = 429, 0, "60"
+			}
+			if header := response.Header; response.StatusCode != status || header.Get("X-Ratelimit-Limit") != "60" || header.Get("X-Ratelimit-Remaining") != strconv.Itoa(left) || header.Get("Retry-After") != wait {
+				t.Errorf("request %d: %d %v", n, response.StatusCode, header)
+			}
+		}
+		h.Close()
+	})
 }
