@@ -19,7 +19,7 @@ import (
 func TestEveryCursorGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, ties := range []int{1, 10, 60} {
-		for _, arrived := range []int{0, 1, 50, 3000} {
+		for _, arrived := range []int{0, 50, 1000} {
 			server, client := newServer(t)
 			store(server, 300, ties)
 			for n := range 300 {

@@ -46,7 +46,7 @@ func TestALongLogBelowTheRateLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *hermestest.HermesX, client *hermesx.Client) {
 		const total = 20_000
 		for n := range total {
-			server.Log(hermestest.AuditEntry{Action: "POST /v1/agent/chat", RequestID: fmt.Sprint("chat-", n), CreatedAt: start.Add(-time.Duration(n/3) * time.Millisecond)})
+			server.Log(hermestest.AuditEntry{Action: "POST /v1/agent/chat", RequestID: fmt.Sprint("chat-", n), CreatedAt: start.Add(time.Duration(n/3) * time.Millisecond)})
 		}
 		begun := time.Now()
 		var told []hermesx.Progress
@@ -75,7 +75,7 @@ func TestALongLogBelowTheRateLimit(t *testing.T) {
 		if last := told[len(told)-1]; last.Rows != total || waited < took-time.Second || waited > took {
 			t.Errorf("%+v; waited %v of %v", last, waited, took)
 		}
-		trail, err := client.Correlate(t.Context(), hermesx.Correlation{RequestID: "chat-19999"})
+		trail, err := client.Correlate(t.Context(), hermesx.Correlation{RequestID: "chat-12000", From: start.Add(4000 * time.Millisecond)})
 		if err != nil || trail.Request != hermesx.LinkRecorded {
 			t.Errorf("%+v, %v", trail, err)
 		}

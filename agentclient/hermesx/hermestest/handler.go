@@ -309,7 +309,10 @@ func (h *HermesX) located(r Receipt) Receipt {
 // newestFirst sorts by time alone: what is of the same time is in another order
 // with each request.
 func newestFirst[T any](rows []*T, at func(*T) time.Time) {
-	slices.SortStableFunc(rows, func(a, b *T) int { return at(b).Compare(at(a)) })
+	newer := func(a, b *T) int { return at(b).Compare(at(a)) }
+	if !slices.IsSortedFunc(rows, newer) {
+		slices.SortStableFunc(rows, newer)
+	}
 	for from := 0; from < len(rows); {
 		to := from + 1
 		for to < len(rows) && at(rows[to]).Equal(at(rows[from])) {
