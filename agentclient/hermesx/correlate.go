@@ -95,7 +95,9 @@ const (
 //
 // A list that is not whole shows in the links, and so do records that a server
 // may not be able to see: where its log lacks the requests that Correlate has
-// just made, no link is absent. Any other error is a [*feedback.Error].
+// just made, no link is absent. Any other error is a [*feedback.Error]; its
+// Cursor is one of the list that was being read, and no part of a trail is given
+// with it.
 //
 // The whole log of a window may take long to read: see [WithProgress], and
 // bound the window.

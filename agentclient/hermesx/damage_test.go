@@ -230,3 +230,30 @@ func TestRowsThatFillAnAnswer(t *testing.T) {
 		t.Errorf("%d receipts, %d requests, %v", len(receipts), len(w.sent()), err)
 	}
 }
+
+// A database that goes away while a row is looked for that the server cannot
+// give costs no other row.
+func TestAnOutageWhileARowIsLookedFor(t *testing.T) {
+	t.Parallel()
+	for when := 2; when < 24; when++ {
+		synctest.Test(t, func(t *testing.T) {
+			server := hermestest.New()
+			defer server.Close()
+			key := server.AddKey(hermestest.Key{Roles: []string{hermestest.RoleAuditor}, Static: true})
+			for n := range 130 {
+				server.Log(hermestest.AuditEntry{ID: int64(n + 1), Action: "X", CreatedAt: start.Add(-time.Duration(n) * time.Second), Damaged: n == 123})
+			}
+			requests := 0
+			server.Before(func(*http.Request) {
+				if requests++; requests == when {
+					server.SetDatabaseDown(true)
+					time.AfterFunc(5*time.Second, func() { server.SetDatabaseDown(false) })
+				}
+			})
+			entries, err := collect(newClientOf(t, static(key.Secret), server.Transport()).AllAuditLogs(t.Context(), hermesx.AuditQuery{Action: "X"}))
+			if !errors.Is(err, hermesx.ErrIncomplete) || len(entries) != 129 {
+				t.Errorf("at request %d: %d entries, %v", when, len(entries), err)
+			}
+		})
+	}
+}

@@ -323,7 +323,7 @@ func (r *reading[T]) goOnAfter(page page[T], got taken) error {
 		r.grow()
 	}
 	r.goOn(r.asked.offset + ahead)
-	if r.asked == asked && (got.fresh > 0 || full) {
+	if r.asked == asked && (got.fresh > 0 || full || overlap > 1) {
 		return r.run()
 	}
 	return nil

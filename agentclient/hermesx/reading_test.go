@@ -279,3 +279,55 @@ func TestARunOfAServerWithSmallPages(t *testing.T) {
 		}
 	}
 }
+
+// lists answers each request from the list that stands at its place, the last
+// one for ever; a row is given by its id, and how many newer ones its time comes
+// behind.
+func lists(most int, all ...[]string) answers {
+	request := 0
+	return func(r *http.Request) (*http.Response, error) {
+		list := all[min(request, len(all)-1)]
+		request++
+		limit, offset := asked(r)
+		from := min(offset, len(list))
+		return respond(200, fmt.Sprintf(`{"execution_receipts":[%s],"total":%d}`, strings.Join(list[from:min(from+min(limit, most), len(list))], ","), len(list))), nil
+	}
+}
+
+func named(id string, n int) string {
+	return strings.Replace(row(n), fmt.Sprintf(`"rcpt_%d"`, n), `"`+id+`"`, 1)
+}
+
+// A page that begins within a run of equal times does not show all of it: rows
+// ahead were removed, and the others of the run have changed places.
+func TestAPageThatBeginsWithinARun(t *testing.T) {
+	t.Parallel()
+	x, a, t1, t2, b, c := named("x", 0), named("a", 1), named("t1", 2), named("t2", 2), named("b", 3), named("c", 4)
+	w := &wire{answer: lists(10, []string{x, a, t1, t2, b, c}, []string{t2, t1, b, c})}
+	receipts, err := collect(newClient(t, w).AllReceipts(t.Context(), hermesx.ReceiptQuery{Limit: 3}))
+	if ids := idsOf(t, receipts); err != nil || !slices.Equal(ids, []string{"a", "b", "c", "t1", "t2", "x"}) {
+		t.Errorf("%v, %v", ids, err)
+	}
+}
+
+// A row of a long run that was given and then removed is not counted for one that
+// is missing.
+func TestARunThatShrinks(t *testing.T) {
+	t.Parallel()
+	var run []string
+	for n := range 6 {
+		run = append(run, named(fmt.Sprint("r", n), 0))
+	}
+	before, after := run, run[3:]
+	for when := 1; when < 5; when++ {
+		var all [][]string
+		for range when {
+			all = append(all, before)
+		}
+		w := &wire{answer: lists(3, append(all, after)...)}
+		receipts, err := collect(newClient(t, w).AllReceipts(t.Context(), hermesx.ReceiptQuery{Limit: 3}))
+		if ids := idsOf(t, receipts); err != nil || len(ids) != 6 {
+			t.Errorf("after %d requests: %v, %v", when, ids, err)
+		}
+	}
+}
