@@ -24,7 +24,7 @@ import (
 
 var (
 	processes = flag.Int("processes", 4, "how many processes share a session")
-	rounds    = flag.Int("rounds", 20, "how often the session expires, and how often a server or a process is stopped")
+	rounds    = flag.Int("rounds", 6, "how often the session expires, and how often a server or a process is stopped")
 )
 
 const inspectingAtOnce = 16
