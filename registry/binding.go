@@ -17,16 +17,17 @@ type Binding struct {
 	HubURL string `json:"hub_url"`
 	// ClientAppID is the client app that logged in.
 	ClientAppID string `json:"client_app_id"`
-	// Workspace is the workspace; the Hub calls it route.
+	// Workspace is the workspace, which the Hub calls a route.
 	Workspace string `json:"workspace"`
-	// SessionID is the agent session, a UUID, compared letter by letter.
+	// SessionID is the agent session, a UUID, which is compared byte by byte.
 	SessionID string `json:"session_id"`
 }
 
-// Equal reports whether both are the same authorization: the Hub URLs in the
-// normal form of [NormalizeHubURL], everything else letter by letter. A Binding
-// that is not valid, the zero one for example, equals nothing, not even itself.
-// Plain http is valid here: it is the connection that allows it or not.
+// Equal reports whether both are the same authorization. It compares the Hub URLs
+// in the normal form of [NormalizeHubURL], and everything else byte by byte. A
+// Binding that is not valid, such as the zero one, is not equal to any Binding, not
+// even to itself. Plain http is valid here, because the connection, not the
+// binding, says whether it is allowed.
 func (b Binding) Equal(other Binding) bool {
 	hub, ok := b.hub()
 	otherHub, otherOK := other.hub()

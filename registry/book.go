@@ -8,8 +8,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
-// A book is the content of a registry: the rules of what may stand in it,
-// wherever it is kept. The zero book is empty.
+// A book is the content of a registry, and has the rules for what may be in it,
+// wherever it is stored. The zero book is empty.
 type book struct {
 	// connections are sorted by key. Key, instance ID and alias are unique.
 	connections []Connection
@@ -31,7 +31,7 @@ func (b *book) find(key string) (Connection, error) {
 	return *entry, nil
 }
 
-// entry gives what is in the book itself.
+// entry gives the entry of a key. It is not a copy: a change of it changes the book.
 func (b *book) entry(key string) (*Connection, error) {
 	i, found := b.index(key)
 	if !found {
@@ -48,9 +48,8 @@ func (b *book) byAlias(alias string) (Connection, error) {
 	return b.connections[i], nil
 }
 
-// register adds the connection that r describes, or brings the one that is
-// there up to date. changed tells whether there is anything to save; after an
-// error there is nothing.
+// register adds the connection that r describes, or updates the one that has its
+// key. changed reports whether the book has to be saved; after an error it has not.
 func (b *book) register(r Registration, now time.Time) (entry Connection, changed bool, err error) {
 	i, found := b.index(r.key)
 	var existing Connection
@@ -76,8 +75,8 @@ func (b *book) register(r Registration, now time.Time) (entry Connection, change
 
 const renaming = "renaming a connection"
 
-// rename changes the alias of a connection: it registers what is registered once
-// more, under another name. Changed is as for register.
+// rename changes the alias of a connection, by registering the same connection with
+// another alias. changed means what it means for register.
 func (b *book) rename(key, alias string, now time.Time) (changed bool, err error) {
 	entry, err := b.find(key)
 	if err != nil {
@@ -95,7 +94,8 @@ func (b *book) rename(key, alias string, now time.Time) (changed bool, err error
 	return changed, err
 }
 
-// conflict says what of entry another connection has already.
+// conflict returns an error where another connection has the alias or the instance
+// ID of entry.
 func (b *book) conflict(entry Connection) error {
 	for _, other := range b.connections {
 		switch {
@@ -129,8 +129,8 @@ func (b *book) setCurrent(key string) error {
 	return nil
 }
 
-// Registration is a request to register a connection, checked: what Register of
-// a store is given, for stores that are written elsewhere.
+// Registration is a checked request to register a connection. A store outside this
+// package makes one from the arguments of its Register.
 type Registration struct {
 	descriptor Descriptor // in normal form
 	key        string
@@ -141,10 +141,10 @@ type Registration struct {
 // Key is the key of the connection.
 func (r Registration) Key() string { return r.key }
 
-// Apply gives the entry that is to be stored, where existing is the one that is
-// stored under the key now; the zero Connection says that there is none. It
-// reports whether the entry differs from that. Whether alias and instance ID
-// are those of another connection is for the store to check.
+// Apply gives the entry to store under the key. existing is the entry that is
+// stored there now; the zero Connection stands for none. changed reports whether
+// the two differ. The store itself checks whether another connection has the alias
+// or the instance ID.
 func (r Registration) Apply(existing Connection, now time.Time) (entry Connection, changed bool) {
 	now = milliseconds(now)
 	entry = existing
@@ -166,14 +166,14 @@ func (r Registration) Apply(existing Connection, now time.Time) (entry Connectio
 	return entry, true
 }
 
-// RegisterOption says more about a connection that is registered.
+// RegisterOption is an option for registering a connection.
 type RegisterOption func(*Registration) error
 
 // WithAlias names the connection for people: 1 to 128 UTF-16 units without
 // control characters (bidirectional ones included), with no space at either
 // end, not of the form of a connection key, and not the alias of another
-// connection. "" takes the alias away; without this option a connection keeps
-// the alias that it has.
+// connection. "" removes the alias. Without this option a connection keeps the
+// alias that it has.
 func WithAlias(alias string) RegisterOption {
 	return func(r *Registration) error {
 		if alias != "" && !identifier.NewAlias(alias) {
@@ -193,7 +193,7 @@ func WithInstance(instanceID string) RegisterOption {
 	}
 }
 
-// NewRegistration checks what is to be registered. Its errors match
+// NewRegistration checks the arguments of a registration. Its errors match
 // feedback.CodeInvalidRequest.
 func NewRegistration(d Descriptor, options ...RegisterOption) (Registration, error) {
 	d, err := d.normal()

@@ -33,7 +33,7 @@ type connectionEntry struct {
 	UpdatedAt         *string `json:"updated_at"`
 }
 
-// The schema versions of agent-connections.json: the second one has named
+// The schema versions of agent-connections.json. Only the second one has named
 // instances.
 const (
 	plainSchema    = 1
@@ -47,7 +47,7 @@ func (b *book) schema() int64 {
 	return plainSchema
 }
 
-// encode gives the text that a folder keeps the book as.
+// encode gives the book as the text of agent-connections.json.
 func (b *book) encode() ([]byte, error) {
 	schema := b.schema()
 	entries := make([]connectionEntry, len(b.connections))
@@ -70,7 +70,8 @@ func (b *book) encode() ([]byte, error) {
 	return data, nil
 }
 
-// optional gives a member that is left out where it has nothing to say.
+// optional gives a pointer to value, or nil for a zero value, so that the encoder
+// leaves the member out.
 func optional[T comparable](value T) *T {
 	var none T
 	if value == none {
@@ -79,9 +80,10 @@ func optional[T comparable](value T) *T {
 	return &value
 }
 
-// decodeBook reads what encode, or the other SDK, wrote, and refuses all of it
-// where anything is not as a registry writes it. The error says what, without
-// a word of the text; it goes on from the name of the file.
+// decodeBook reads what encode or the other SDK wrote. It refuses the whole text
+// where any part is not as a registry writes it. The flaw then says what is wrong
+// and quotes nothing of the text; it continues a sentence that begins with the name
+// of the file. It is "" for a good text.
 func decodeBook(data []byte) (*book, string) {
 	var file bookFile
 	if err := strictjson.Unmarshal(data, &file, strictjson.RefuseUnknown); err != nil {
@@ -120,7 +122,8 @@ func decodeBook(data []byte) (*book, string) {
 	return b, ""
 }
 
-// repetition says what two connections of a sorted book have in common.
+// repetition says which key, alias or instance ID two connections of a sorted book
+// share; "" where they share none.
 func (b *book) repetition() (flaw string) {
 	aliases, instances := map[string]bool{}, map[string]bool{}
 	for i, c := range b.connections {
@@ -137,7 +140,8 @@ func (b *book) repetition() (flaw string) {
 	return ""
 }
 
-// connection gives the connection of an entry, or what is wrong with it.
+// connection gives the connection of an entry. Where the entry is not valid, flaw
+// says what is wrong with it.
 func (e connectionEntry) connection() (c Connection, flaw string) {
 	for _, member := range [...]*string{e.Key, e.BaseURL, e.ClientAppID, e.Workspace, e.CreatedAt, e.UpdatedAt} {
 		if member == nil {

@@ -28,12 +28,12 @@ type credentialsFile struct {
 	RefreshExpiresAt *string `json:"refresh_expires_at"`
 }
 
-// EncodeCredentials gives the JSON text that a store keeps credentials as: the
-// content of a credential file, the tokens in the clear. A store keeps it from
-// everybody but the owner.
+// EncodeCredentials gives credentials as the JSON text of a credential file, for a
+// store to save. The tokens stand in it unencrypted: the store must let nobody but
+// their owner read it.
 //
-// Credentials that are not complete and valid are refused with an error that
-// matches feedback.CodeInvalidRequest and holds no part of them.
+// EncodeCredentials refuses credentials that are not complete and valid. The error
+// matches feedback.CodeInvalidRequest and quotes no part of them.
 func EncodeCredentials(credentials Credentials) ([]byte, error) {
 	c, flaw := credentials.normal()
 	if flaw != "" {
@@ -54,21 +54,22 @@ func EncodeCredentials(credentials Credentials) ([]byte, error) {
 			out = append(out, `{"schema_version":1`...)
 		}
 		out = append(out, `,"`+member.name+`":`...)
-		// It can only object to invalid UTF-8, and everything here is ASCII.
+		// AppendQuote fails for invalid UTF-8 only, and everything here is ASCII.
 		out, _ = jsontext.AppendQuote(out, member.text)
 	}
-	// Each part is bounded; together they stay below MaxCredentialsSize.
+	// The length of each member is limited, and all of them together stay below
+	// MaxCredentialsSize.
 	return append(out, '}'), nil
 }
 
-// DecodeCredentials reads what [EncodeCredentials], or the TypeScript SDK of
-// the Hub, wrote. It is strict: at most [MaxCredentialsSize] bytes, one JSON
-// object, every member there, known, once and valid, the Hub URL in normal
-// form. The error matches [ErrDamaged] and says what is wrong without a word
-// of the text.
+// DecodeCredentials reads what [EncodeCredentials] or the TypeScript SDK of the Hub
+// wrote. It accepts one JSON object of at most [MaxCredentialsSize] bytes that has
+// every member exactly once, no unknown member, only valid values, and the Hub URL
+// in normal form. The error matches [ErrDamaged], says what is wrong and quotes
+// nothing of the text.
 //
-// Whether the credentials are those of a connection is for the caller to
-// check: see [Connection.Check].
+// The caller checks whether the credentials belong to its connection: see
+// [Connection.Check].
 func DecodeCredentials(data []byte) (Credentials, error) {
 	c, flaw := decodeCredentials(data)
 	if flaw != "" {
@@ -77,8 +78,8 @@ func DecodeCredentials(data []byte) (Credentials, error) {
 	return c, nil
 }
 
-// decodeCredentials does what DecodeCredentials does. A flaw that is not ""
-// goes on from the name of the text.
+// decodeCredentials does what DecodeCredentials does. Where the text is not valid,
+// flaw continues a sentence that begins with the name of the text; else it is "".
 func decodeCredentials(data []byte) (c Credentials, flaw string) {
 	if len(data) > MaxCredentialsSize {
 		return Credentials{}, "is larger than 64 KiB"
@@ -122,8 +123,8 @@ func decodeCredentials(data []byte) (c Credentials, flaw string) {
 	return c, ""
 }
 
-// parseTime reads RFC 3339 to the letter. The time package also takes a comma,
-// an hour of one digit and an offset of a day.
+// parseTime reads a time in exactly the form of RFC 3339. time.Parse also accepts a
+// comma, an hour of one digit and an offset of a day.
 func parseTime(text string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || text[len("2006-01-02T15")] != ':' || strings.Contains(text, ",") {

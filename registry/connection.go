@@ -5,9 +5,9 @@ import "time"
 // MaxConnections is how many connections a registry holds at most.
 const MaxConnections = 256
 
-// Connection is one entry of a registry. It says where a login is for; the
-// login itself are [Credentials]. A Connection holds no secret and is a plain
-// value.
+// Connection is one entry of a registry: the Hub, the client app and the workspace
+// that a login is for. The login itself is in [Credentials]. A Connection holds no
+// secret and is a plain value.
 type Connection struct {
 	// Key names the connection; see [Descriptor.ConnectionKey] and
 	// [Descriptor.InstanceKey].
@@ -29,21 +29,21 @@ type Connection struct {
 	UpdatedAt time.Time
 }
 
-// Descriptor gives what the connection connects.
+// Descriptor gives the Hub, the client app and the workspace of the connection.
 func (c Connection) Descriptor() Descriptor {
 	return Descriptor{HubURL: c.HubURL, ClientAppID: c.ClientAppID, Workspace: c.Workspace, AllowInsecureHTTP: c.AllowInsecureHTTP}
 }
 
-// Check reports why a store must not save credentials under this connection:
-// one of their members is not valid, or their Hub, client app or workspace is
-// not the connection's. The error matches feedback.CodeInvalidRequest and
-// names the member, never its value.
+// Check returns an error where a store must not save credentials under this
+// connection, because one of their members is not valid, or their Hub, client app
+// or workspace is not that of the connection. The error matches
+// feedback.CodeInvalidRequest and names the member, never its value.
 func (c Connection) Check(credentials Credentials) error {
 	_, err := c.accept(credentials)
 	return err
 }
 
-// accept gives valid credentials of this connection in normal form.
+// accept does what Check does, and gives the credentials in normal form.
 func (c Connection) accept(credentials Credentials) (Credentials, error) {
 	normal, flaw := credentials.normal()
 	if flaw != "" {

@@ -7,9 +7,10 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
-// Credentials are one login: an agent session and its tokens. Printing them
-// does not show the tokens, and json.Marshal of them is an error, so that
-// they end in no log and no file by accident; a store uses [EncodeCredentials].
+// Credentials are one login: an agent session and its tokens. Printing Credentials
+// does not show the tokens, and json.Marshal returns an error for them. Otherwise
+// tokens could get into a log or a file by accident. A store uses
+// [EncodeCredentials].
 //
 // Credentials are a plain value. Compare them with [Credentials.Equal].
 type Credentials struct {
@@ -18,14 +19,14 @@ type Credentials struct {
 	HubURL      string
 	ClientAppID string
 	Workspace   string
-	// SessionID is the agent session, a UUID. It stays the same when tokens
-	// rotate, and is another one after a new login.
+	// SessionID is the agent session, a UUID. A refresh of the tokens keeps it; a
+	// new login has another one.
 	SessionID string
 	// AccessToken and RefreshToken are 1 to 8,192 visible ASCII characters.
 	AccessToken  Secret
 	RefreshToken Secret
-	// AccessExpiresAt and RefreshExpiresAt count to the millisecond; the rest
-	// is cut off when they are saved. RefreshExpiresAt is the later one.
+	// AccessExpiresAt and RefreshExpiresAt are cut to whole milliseconds when they
+	// are saved. RefreshExpiresAt is the later of the two.
 	AccessExpiresAt  time.Time
 	RefreshExpiresAt time.Time
 }
@@ -50,10 +51,10 @@ func (c Credentials) MarshalJSON() ([]byte, error) { return nil, errNoJSON }
 // UnmarshalJSON is always an error.
 func (c *Credentials) UnmarshalJSON([]byte) error { return errNoJSON }
 
-// normal gives the form that is saved: the Hub URL normalized, times in UTC and
-// whole milliseconds. A flaw that is not "" names a member and the rule that it
-// breaks. Plain http is no flaw here: it is the connection that allows it or
-// not.
+// normal gives the form in which credentials are saved: the Hub URL in normal form,
+// the times in UTC and in whole milliseconds. Where the credentials are not valid,
+// flaw names a member and the rule that it breaks; else it is "". Plain http is
+// valid here, because the connection says whether it is allowed.
 func (c Credentials) normal() (normal Credentials, flaw string) {
 	hub, err := huburl.Normalize(c.HubURL, true)
 	if err != nil {
@@ -87,10 +88,10 @@ const (
 	timeRule  = "must be set, between the years 1 and 9999"
 )
 
-// milliseconds gives t as files hold it.
+// milliseconds gives t with the precision of a file.
 func milliseconds(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// writable reports whether t, in UTC, has a form in RFC 3339 and is set.
+// writable reports whether t, in UTC, is set and can be written in RFC 3339.
 func writable(t time.Time) bool {
 	return !t.IsZero() && t.Year() >= 1 && t.Year() <= 9999
 }

@@ -16,10 +16,10 @@ var storageNamespace = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}\z`)
 // 1 to 64 characters a-z, 0-9, ".", "_" and "-", the first a letter or a
 // digit; "" is none.
 //
-// A program that lets its user choose takes the namespace from an option of its
-// own, or from BAILINGHUB_AGENT_CLIENT_STORAGE_NAMESPACE, and refuses to start
-// where the two differ. This package reads the environment for the home folder
-// and nothing else.
+// A program that lets its user choose a namespace reads it from an option of its
+// own or from BAILINGHUB_AGENT_CLIENT_STORAGE_NAMESPACE, and refuses to start where
+// the two differ. This package does not read that variable: it reads the environment
+// for the home folder only.
 func DefaultDir(namespace string) (string, error) {
 	if namespace != "" && !storageNamespace.MatchString(namespace) {
 		return "", invalid("the storage namespace must be 1 to 64 characters a-z, 0-9, ., _ and -, the first a letter or a digit")

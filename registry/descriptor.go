@@ -9,9 +9,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
-// Descriptor says what a connection connects: a client app and a workspace of
-// a Hub. All three texts are required; the methods check them and normalize
-// the Hub URL.
+// Descriptor describes a connection: a client app and a workspace of a Hub. All
+// three texts are required; the methods check them and normalize the Hub URL.
 type Descriptor struct {
 	// HubURL is the Hub, in any spelling that [NormalizeHubURL] takes.
 	HubURL string
@@ -50,16 +49,16 @@ func (d Descriptor) InstanceKey(instanceID string) (string, error) {
 	return d.key(instanceID), nil
 }
 
-// NormalizeHubURL gives the one spelling of a Hub URL that keys are made of and
-// that bindings are compared in: scheme and host in lower case and ASCII, no
-// default port, no trailing slash, a path prefix as it stands.
+// NormalizeHubURL gives the normal form of a Hub URL: scheme and host in lower case
+// and ASCII, no default port, no trailing slash, and the path prefix unchanged. Keys
+// are computed from this form, and bindings are compared in it.
 //
-// It refuses what could be read in two ways or would not be sent as written:
-// user information, a query or fragment, also an empty one, spaces, control
-// characters, backslashes, dot segments, numeric hosts other than dotted IPv4,
-// IPv6 zones. Plain http is for localhost, 127.0.0.1 and [::1]; for other hosts
-// allowInsecureHTTP must be true. The error matches feedback.CodeInvalidRequest
-// and names the rule, never the URL.
+// It refuses a URL that two programs could read differently, or that would not be
+// sent as it is written: user information, a query or fragment, also an empty one,
+// spaces, control characters, backslashes, dot segments, numeric hosts other than
+// dotted IPv4, IPv6 zones. Plain http is allowed for localhost, 127.0.0.1 and [::1];
+// for other hosts allowInsecureHTTP must be true. The error matches
+// feedback.CodeInvalidRequest and names the rule, never the URL.
 func NormalizeHubURL(raw string, allowInsecureHTTP bool) (string, error) {
 	normal, err := huburl.Normalize(raw, allowInsecureHTTP)
 	if err != nil {
@@ -89,8 +88,8 @@ const (
 	workspaceRule = idRule + ", and not auto"
 )
 
-// key hashes a descriptor in normal form; instanceID is "" for the plain
-// connection.
+// key computes the connection key of a descriptor in normal form. instanceID is ""
+// for the plain connection.
 func (d Descriptor) key(instanceID string) string {
 	parts := []string{"bailinghub.agent-connection.v1", d.HubURL, d.ClientAppID, d.Workspace}
 	if instanceID != "" {

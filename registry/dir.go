@@ -14,56 +14,59 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/privatedir"
 )
 
-// Dir is a registry on disk: a folder with a file of connections and a
-// credential file for each login, shared with every other process that opens
-// it, those of the TypeScript SDK of the Hub too. Either side reads and writes
-// what the other wrote, and takes the same locks.
+// Dir is a registry on disk: a folder with a file of connections and a credential
+// file for each login. It is shared with every other process that opens the folder,
+// including those that use the TypeScript SDK of the Hub. Both SDKs read and write
+// the same files and take the same locks.
 //
 // # Files
 //
-// The folder and its subfolder have mode 0700, the files 0600, and all of them
-// belong to the user who runs the program. A link may lead to the folder;
-// inside of it there is none. A file that is anything else, or whose content is
-// not what a registry writes, is refused with an error that names it and
-// matches [ErrDamaged]. It is never repaired and never written over; only a new
-// login or its deletion replaces a credential file of the user's own that is
-// damaged. A folder that is not there is an empty registry and is made with the
-// first write.
+// The folder and its subfolder have mode 0700 and the files 0600, and all of them
+// belong to the user who runs the program. The path of the folder may be a link to
+// it, but nothing inside it may be a link. A Dir refuses anything else, and a file
+// with content that no registry writes, with an error that names the file and
+// matches [ErrDamaged]. It never repairs or overwrites such a file, with one
+// exception: a new login replaces, and a deletion deletes, a damaged credential file
+// that belongs to the user. A folder that does not exist is an empty registry; the
+// first write makes it.
 //
-// Reading costs a look at the files: from two seconds after a change on they
-// are not read again while they are unchanged. Any change, by whomever, shows
-// in the next call.
+// Every read checks the stamps of the files (size, times and so on). A file is read
+// again only where its stamp has changed, or its last change was less than two
+// seconds ago. Every change, by any process, is seen by the next call.
 //
 // # Locks
 //
-// Processes exclude each other by listening on a port of 127.0.0.1 that is
-// computed from the path: for every change of the registry, and for every
-// update of a login. It is waited for up to 20 seconds or until the context
-// ends; the error matches [ErrLocked] and names the lock and its port, because
-// another program may have the port. [Dir.UpdateLock] names them for a host
-// that gives up before the folder does. The locks of a process are free when it ends, however it ends.
+// For every change of the registry, and for every update of a login, a process takes
+// a lock by listening on a port of 127.0.0.1 that is computed from the path of the
+// folder. It waits for the port for up to 20 seconds, or until the context ends. The
+// error then matches [ErrLocked] and names the lock and its port, because another
+// program may have the port. [Dir.UpdateLock] names them for a host that stops
+// waiting earlier. The system releases the locks of a process when it ends, however
+// it ends.
 //
-// So every process must open the folder by the same path, links in it included,
-// and containers that share a folder must share the loopback interface too:
-// else the lock does not hold, and two of them can refresh one session at once,
-// which ends it.
+// So every process must open the folder by the same path, links in it included, and
+// containers that share a folder must share the loopback interface too. Otherwise
+// they do not exclude each other: two of them can refresh one session at once, and
+// the Hub then ends the session.
 //
 // # Saving
 //
-// A file is written under a temporary name, synced and renamed, and the folder
-// is synced: it is whole after a crash at any moment. What a crash leaves of
-// temporary files is deleted with a later change. For an update, file and
-// room are there before it is run, so that a full disk shows before a refresh
-// token is used up; so does a credential file that the system does not let
-// anybody replace, because it is mounted by itself or immutable. A save that
-// failed all the same changed nothing, and can be tried again with another
-// update that gives back the same credentials. Where only the sync of the folder
-// fails, the save has been made, and the error matches [ErrNotSynced].
+// A file is written under a temporary name, synced and renamed, and then the folder
+// is synced. So a crash at any moment leaves the old or the new file, and never a
+// part of one. A later change deletes temporary files that a crash has left.
+//
+// Before an update runs, its temporary file exists and has room on the disk. A full
+// disk is therefore an error before the refresh token is used, and not after it.
+// The same holds for a credential file that nobody can replace, because it is
+// mounted by itself or immutable. Where a save fails nevertheless, nothing has
+// changed, and another update that returns the same credentials can try it again.
+// Where only the sync of the folder fails, the file is saved, and the error matches
+// [ErrNotSynced].
 //
 // A Dir keeps nothing open. It is safe for concurrent use and must not be
-// copied. Errors of its methods match feedback.CodeInvalidRequest where an
-// argument is wrong, the error of the context where that has ended, and that of
-// the operating system where it had one.
+// copied. Errors of its methods match feedback.CodeInvalidRequest where an argument
+// is wrong, the error of the context where that has ended, and the error of the
+// operating system where that failed.
 type Dir struct {
 	path  string
 	file  privatedir.Watched[*book]
@@ -78,15 +81,15 @@ var (
 	_ LockReporter = (*Dir)(nil)
 )
 
-// DirOption says more about a folder that is opened.
+// DirOption is an option of [OpenDir].
 type DirOption func(*dirSettings) error
 
 type dirSettings struct{ consent bool }
 
-// AllowPlainCredentials is the consent of the host, and of the person it works
-// for, to logins in files that whoever becomes this user can read. Without it
-// the connections of a folder can be read and changed, and logins deleted, but
-// not read or saved.
+// AllowPlainCredentials says that the host, and the person it works for, agree to
+// keep logins in unencrypted files, which every program of this user can read.
+// Without this option a Dir reads and changes connections and deletes logins, but
+// refuses to read or save a login.
 func AllowPlainCredentials() DirOption {
 	return func(s *dirSettings) error {
 		s.consent = true
@@ -94,9 +97,9 @@ func AllowPlainCredentials() DirOption {
 	}
 }
 
-// OpenDir gives the registry in a folder; see [DefaultDir] for where it mostly
-// is. A relative path is taken from the working directory of this moment. The
-// folder is not looked at before it is used.
+// OpenDir gives the registry in a folder; [DefaultDir] gives the usual one. A
+// relative path begins at the working directory of the moment of the call. OpenDir
+// does not access the folder; the first use of the Dir does.
 //
 // On macOS, where logins are kept in Keychain, those are refused, with or
 // without [AllowPlainCredentials]. On Windows OpenDir is an error.
@@ -131,7 +134,7 @@ func (d *Dir) clock() time.Time { return d.now() }
 
 func (d *Dir) open() (*privatedir.Folder, error) { return privatedir.Open(d.path, d.before) }
 
-// before asks the steps of a test, which may come at any time.
+// before calls the function that a test may set in step, at any time.
 func (d *Dir) before(step string) error {
 	if d.step == nil {
 		return nil
@@ -153,7 +156,7 @@ func (d *Dir) Register(ctx context.Context, descriptor Descriptor, options ...Re
 	err = d.change(ctx, func(b *book) (changed bool, err error) {
 		entry, changed, err = b.register(r, d.now())
 		return changed, err
-	}, nothing)
+	}, noLastStep)
 	if err != nil {
 		return Connection{}, err
 	}
@@ -172,8 +175,9 @@ func (d *Dir) List(ctx context.Context) ([]Connection, error) {
 	return slices.Clone(b.connections), nil
 }
 
-// Remove does what [Memory.Remove] does. The login goes first: should the
-// process end in between, the connection is there without one.
+// Remove does what [Memory.Remove] does. It deletes the login before the connection:
+// should the process end in between, the connection remains without a login. The
+// other way round, a login would remain that nobody finds any more.
 func (d *Dir) Remove(ctx context.Context, key string) error {
 	if err := d.check(ctx, "removing a connection", key); err != nil {
 		return err
@@ -183,9 +187,8 @@ func (d *Dir) Remove(ctx context.Context, key string) error {
 	}, func() error { return d.vault.erase(key) })
 }
 
-// SaveCredentials does what [Memory.SaveCredentials] does. A credential file
-// that is damaged is replaced; what is no plain file of the user's is left
-// alone.
+// SaveCredentials does what [Memory.SaveCredentials] does. It replaces a damaged
+// credential file, but leaves alone what is not a plain file of the user.
 func (d *Dir) SaveCredentials(ctx context.Context, key string, credentials Credentials) error {
 	if err := d.check(ctx, "saving credentials", key); err != nil {
 		return err
@@ -203,8 +206,8 @@ func (d *Dir) SaveCredentials(ctx context.Context, key string, credentials Crede
 	})
 }
 
-// DeleteCredentials does what [Memory.DeleteCredentials] does. What is no plain
-// file of the user's is left alone.
+// DeleteCredentials does what [Memory.DeleteCredentials] does. It leaves alone what
+// is not a plain file of the user.
 func (d *Dir) DeleteCredentials(ctx context.Context, key string) error {
 	if err := d.check(ctx, "deleting credentials", key); err != nil {
 		return err
@@ -231,7 +234,7 @@ func (d *Dir) SetCurrent(ctx context.Context, key string) error {
 		before := b.current
 		err := b.setCurrent(key)
 		return b.current != before, err
-	}, nothing)
+	}, noLastStep)
 }
 
 // Rename does what [Memory.Rename] does.
@@ -239,7 +242,7 @@ func (d *Dir) Rename(ctx context.Context, key, alias string) error {
 	if err := d.check(ctx, renaming, key); err != nil {
 		return err
 	}
-	return d.change(ctx, func(b *book) (bool, error) { return b.rename(key, alias, d.now()) }, nothing)
+	return d.change(ctx, func(b *book) (bool, error) { return b.rename(key, alias, d.now()) }, noLastStep)
 }
 
 // Current does what [Memory.Current] does.
@@ -310,9 +313,9 @@ func (d *Dir) ConnectionCredentials(ctx context.Context, key string) (Connection
 	return *entry, *credentials, nil
 }
 
-// UpdateCredentials implements [Store]. Update runs in the goroutine of the
-// caller, and not before everything is ready to save what it returns. A change
-// of the registry inside update waits for the lock of its own.
+// UpdateCredentials implements [Store]. update runs in the goroutine of the caller,
+// after everything has been prepared for saving what it returns. A change of the
+// registry inside update takes the lock of the registry, which is another one.
 func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(context.Context, Credentials) (Credentials, error)) error {
 	if err := d.check(ctx, "updating credentials", key); err != nil {
 		return err
@@ -320,7 +323,8 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 	if update == nil {
 		return invalid("the update must not be nil")
 	}
-	// Where there is nothing to update, nobody waits.
+	// This check comes before the lock, so that a call without a login to update
+	// does not wait for another one.
 	entry, err := d.entry(key)
 	if err != nil {
 		return err
@@ -349,8 +353,8 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 	if after.Equal(*before) {
 		return nil
 	}
-	// Where the registry cannot be read just now, the rotation is saved all the
-	// same: it is all that is left of the session.
+	// Where the registry cannot be read at this moment, the new tokens are saved
+	// nevertheless: the Hub no longer accepts the old ones.
 	if _, err := d.entry(key); errors.Is(err, ErrNotFound) {
 		return ErrChanged
 	}
@@ -364,7 +368,8 @@ func (d *Dir) UpdateCredentials(ctx context.Context, key string, update func(con
 // UpdateLock implements [LockReporter].
 func (d *Dir) UpdateLock(key string) string { return namedlock.Describe(lockport.Login(d.path, key)) }
 
-// check refuses a context and a key that cannot be used.
+// check returns an error for a context that is nil or has ended, and for a key that
+// is not valid.
 func (d *Dir) check(ctx context.Context, doing, key string) error {
 	if err := ready(ctx, doing); err != nil {
 		return err
@@ -381,7 +386,7 @@ func (d *Dir) book() (*book, error) {
 	return b, translated(err)
 }
 
-// entry gives what is shared, too.
+// entry gives the entry of a key. It is shared and must not be changed.
 func (d *Dir) entry(key string) (*Connection, error) {
 	b, err := d.book()
 	if err != nil {
@@ -400,9 +405,9 @@ func (d *Dir) locked(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// change changes the registry: edit is given a copy to change and says whether
-// there is anything to save; it may be called again. Last is called when
-// nothing is left to do but the rename.
+// change changes the registry under its lock. edit gets a copy of the book, changes
+// it and reports whether it has to be saved; edit may be called more than once. last
+// is called when the new file is written and only has to be renamed.
 func (d *Dir) change(ctx context.Context, edit func(*book) (changed bool, err error), last func() error) error {
 	return d.locked(ctx, func() error {
 		for range changeTries {
@@ -414,13 +419,14 @@ func (d *Dir) change(ctx context.Context, edit func(*book) (changed bool, err er
 	})
 }
 
-// changeTries bounds how often a change is made anew because somebody who does
-// not keep to the lock changed the registry meanwhile: errAgain.
+// changeTries is how often a change is tried where somebody who does not take the
+// lock keeps changing the registry in between, which is errAgain.
 const changeTries = 5
 
 var errAgain = errors.New("the registry has changed meanwhile")
 
-func nothing() error { return nil }
+// noLastStep is the last of a change that has nothing to do before the rename.
+func noLastStep() error { return nil }
 
 func (d *Dir) tryChange(edit func(*book) (changed bool, err error), last func() error) error {
 	b, was, err := d.read()

@@ -44,4 +44,4 @@ func count[T any](w *privatedir.Watched[T]) *Reads {
 }
 
 // Seal makes the folder one of a system that keeps logins elsewhere.
-func (d *Dir) Seal() { d.vault = sealed{keychain} }
+func (d *Dir) Seal() { d.vault = closedVault{keychain} }

@@ -15,8 +15,8 @@ import (
 
 func loginFile(key string) string { return key + ".json" }
 
-// loginFiles are a vault of plain files. Without consent they can be deleted,
-// and neither read nor written.
+// loginFiles is a vault of unencrypted files. Without consent it only deletes them,
+// and neither reads nor writes one.
 type loginFiles struct {
 	root    string
 	consent bool
@@ -26,7 +26,8 @@ type loginFiles struct {
 	mu    sync.Mutex
 	files map[string]*privatedir.Watched[*Credentials]
 
-	// saving orders the renames of this process.
+	// saving is held while a credential file is replaced or deleted, so that two
+	// goroutines of this process never do that at once.
 	saving sync.Mutex
 }
 
@@ -37,7 +38,7 @@ func (v *loginFiles) file(key string) *privatedir.Watched[*Credentials] {
 	w := v.files[key]
 	if w == nil {
 		if v.files == nil || len(v.files) >= MaxConnections {
-			v.files = map[string]*privatedir.Watched[*Credentials]{} // some are of connections that are gone
+			v.files = map[string]*privatedir.Watched[*Credentials]{} // drops the files of removed connections
 		}
 		w = &privatedir.Watched[*Credentials]{
 			Folder: filepath.Join(v.root, lockport.Logins),
@@ -66,7 +67,8 @@ func (v *loginFiles) open() (*privatedir.Folder, error) {
 	return root.Open(lockport.Logins)
 }
 
-// openToChange does what open does, and sweeps both folders.
+// openToChange does what open does, and deletes what crashes have left in both
+// folders.
 func (v *loginFiles) openToChange(open func(root *privatedir.Folder, name string) (*privatedir.Folder, error)) (*privatedir.Folder, error) {
 	root, err := privatedir.Open(v.root, v.step)
 	if err != nil {
@@ -81,7 +83,7 @@ func (v *loginFiles) openToChange(open func(root *privatedir.Folder, name string
 	return logins, err
 }
 
-// isTarget reports whether a file of this name is one of a registry.
+// isTarget reports whether a registry has files of this name.
 func isTarget(name string) bool {
 	key, _ := strings.CutSuffix(name, ".json")
 	return name == lockport.Book || name == loginFile(key) && identifier.ConnectionKey(key)
@@ -99,8 +101,8 @@ func (v *loginFiles) read(connection *Connection) (*Credentials, error) {
 	return credentials, nil
 }
 
-// ofConnection says why what was read from a file, if anything was, is no login
-// of the connection.
+// ofConnection returns an error unless credentials, which were read from the file at
+// path with the error err, are a login of the connection.
 func ofConnection(connection *Connection, path string, credentials *Credentials, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -165,8 +167,8 @@ func (v *loginFiles) begin(connection *Connection) (*Credentials, rotation, erro
 	return r.before, r, nil
 }
 
-// fileRotation is a rotation whose file is there already, with room for all
-// that it may have to hold.
+// fileRotation is a rotation whose temporary file exists and has room on the disk
+// for the longest credentials that it may have to save.
 type fileRotation struct {
 	vault      *loginFiles
 	file       *privatedir.Watched[*Credentials]
@@ -175,8 +177,9 @@ type fileRotation struct {
 	before *Credentials
 	logins *privatedir.Folder
 	draft  *privatedir.Draft
-	// spare is a descriptor kept back: comparing must not fail for want of one
-	// when the old refresh token is used up.
+	// spare is an open folder that save closes before it reads the file again. So
+	// save has a free file descriptor, even where the process has no other: without
+	// it, it could not save the new tokens, and the old refresh token is used.
 	spare *privatedir.Folder
 }
 
@@ -205,7 +208,8 @@ func (r *fileRotation) begin() (err error) {
 	if r.draft, err = r.logins.Draft(loginFile(r.connection.Key)); err != nil {
 		return err
 	}
-	// Only the two tokens can get longer, and all of a token may be escaped.
+	// Only the two tokens can become longer, and every character of a token may
+	// need an escape.
 	if err := r.draft.Reserve(int64(len(data) + 2*2*identifier.MaxToken)); err != nil {
 		return err
 	}

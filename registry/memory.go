@@ -11,11 +11,11 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/namedlock"
 )
 
-// Memory is a registry that lives as long as its process: for tests, and for
-// hosts that begin a new session each time they start. It forgets rotated
-// tokens with the process, and an old refresh token ends its session: a host
-// that goes on with a session after a restart needs a store that lasts. It
-// keeps the same rules as a registry on disk.
+// Memory is a registry in memory, for tests and for hosts that begin a new session
+// each time they start. When the process ends, the refreshed tokens are lost, and
+// using an older refresh token makes the Hub end the session. So a host that
+// continues a session after a restart needs another store. Memory keeps the same
+// rules as a registry on disk.
 //
 // The zero Memory is an empty registry. A Memory is safe for concurrent use
 // and must not be copied. An error of its methods matches
@@ -37,13 +37,13 @@ func NewMemory() *Memory { return &Memory{} }
 // NewInstanceID makes an instance ID from random bits.
 func NewInstanceID() string {
 	var bits [16]byte
-	_, _ = rand.Read(bits[:]) // It never fails.
+	_, _ = rand.Read(bits[:]) // never fails
 	return "instance_" + hex.EncodeToString(bits[:])
 }
 
-// Register adds a connection to what d describes. Where it is registered
-// already it stays, with its login and CreatedAt; its alias and
-// AllowInsecureHTTP become what is given here. A registry holds at most
+// Register adds the connection that d describes. A connection that is registered
+// already keeps its login and its CreatedAt. It gets the AllowInsecureHTTP of d, and
+// the alias of [WithAlias] where that is given. A registry holds at most
 // [MaxConnections].
 func (m *Memory) Register(ctx context.Context, d Descriptor, options ...RegisterOption) (Connection, error) {
 	if err := ready(ctx, "registering a connection"); err != nil {
@@ -69,8 +69,9 @@ func (m *Memory) List(ctx context.Context) ([]Connection, error) {
 	return slices.Clone(m.book.connections), nil
 }
 
-// Remove takes a connection and its login away; it is no longer the current
-// one. The error matches [ErrNotFound] where there is none.
+// Remove removes a connection and its login. Where it was the current connection,
+// there is none afterwards. The error matches [ErrNotFound] where the key has no
+// connection.
 func (m *Memory) Remove(ctx context.Context, key string) error {
 	return m.change(ctx, "removing a connection", key, func() error {
 		delete(m.logins, key)
@@ -78,10 +79,10 @@ func (m *Memory) Remove(ctx context.Context, key string) error {
 	})
 }
 
-// SaveCredentials makes credentials the login of a connection, in place of the
-// one that it may have. It waits for no update: an update that is on its way
-// finds the newer login and saves nothing. The error matches [ErrNotFound]
-// where there is no connection; see [Connection.Check] for what is refused.
+// SaveCredentials makes credentials the login of a connection, in place of the one
+// that it may have. It does not wait for an update that is running: that update will
+// find the newer login and save nothing. The error matches [ErrNotFound] where there
+// is no connection; see [Connection.Check] for the credentials that it refuses.
 func (m *Memory) SaveCredentials(ctx context.Context, key string, credentials Credentials) error {
 	return m.change(ctx, "saving credentials", key, func() error {
 		entry, err := m.book.find(key)
@@ -97,8 +98,8 @@ func (m *Memory) SaveCredentials(ctx context.Context, key string, credentials Cr
 	})
 }
 
-// DeleteCredentials takes the login of a connection away; it is no error when
-// there is none. The error matches [ErrNotFound] where there is no connection.
+// DeleteCredentials deletes the login of a connection, and returns nil where there
+// is none. The error matches [ErrNotFound] where there is no connection.
 func (m *Memory) DeleteCredentials(ctx context.Context, key string) error {
 	return m.change(ctx, "deleting credentials", key, func() error {
 		delete(m.logins, key)
@@ -107,9 +108,9 @@ func (m *Memory) DeleteCredentials(ctx context.Context, key string) error {
 	})
 }
 
-// SetCurrent makes a connection the current one, which hosts may offer a
-// person as the default. No inspection ever falls back to it. The key "" leaves
-// none. The error matches [ErrNotFound] where there is no connection.
+// SetCurrent makes a connection the current one, which hosts may offer a person as
+// the default. No inspection ever falls back to it. After the key "" there is no
+// current connection. The error matches [ErrNotFound] where there is no connection.
 func (m *Memory) SetCurrent(ctx context.Context, key string) error {
 	if key == "" {
 		if err := ready(ctx, "changing the current connection"); err != nil {
@@ -133,8 +134,8 @@ func (m *Memory) Current(ctx context.Context) (Connection, error) {
 	return m.book.find(m.book.current)
 }
 
-// Rename gives a connection another alias, or none: "". See [WithAlias] for what
-// an alias may be. The error matches [ErrNotFound] where there is no connection.
+// Rename gives a connection another alias; "" removes it. See [WithAlias] for what an
+// alias may be. The error matches [ErrNotFound] where there is no connection.
 func (m *Memory) Rename(ctx context.Context, key, alias string) error {
 	return m.change(ctx, renaming, key, func() error {
 		_, err := m.book.rename(key, alias, time.Now())
@@ -142,8 +143,8 @@ func (m *Memory) Rename(ctx context.Context, key, alias string) error {
 	})
 }
 
-// ByAlias gives the connection of an alias, compared letter by letter. The
-// error matches [ErrNotFound] where there is none.
+// ByAlias gives the connection with exactly this alias. The error matches
+// [ErrNotFound] where there is none.
 func (m *Memory) ByAlias(ctx context.Context, alias string) (Connection, error) {
 	if err := ready(ctx, "reading a connection"); err != nil {
 		return Connection{}, err
@@ -200,8 +201,7 @@ func (m *Memory) ConnectionCredentials(ctx context.Context, key string) (Connect
 	return connection, credentials, nil
 }
 
-// UpdateCredentials implements [Store]. Update runs in the goroutine of the
-// caller.
+// UpdateCredentials implements [Store]. update runs in the goroutine of the caller.
 func (m *Memory) UpdateCredentials(ctx context.Context, key string, update func(context.Context, Credentials) (Credentials, error)) error {
 	if err := ready(ctx, "updating credentials"); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (m *Memory) save(key string, credentials Credentials) {
 	m.logins[key] = credentials
 }
 
-// login gives the credentials of a key; m.mu is held.
+// login gives the credentials of a key. The caller holds m.mu.
 func (m *Memory) login(key string) (Credentials, error) {
 	if credentials, ok := m.logins[key]; ok {
 		return credentials, nil

@@ -7,18 +7,19 @@ import (
 	"unique"
 )
 
-// redacted is what a secret looks like, whatever prints it.
+// redacted is printed in place of a secret.
 const redacted = "[redacted]"
 
-// Secret is a text that does not show by accident: fmt with any verb, slog,
-// encoding/json, encoding/xml and templates give "[redacted]" instead, also
-// where it is a field of another struct. Only [Secret.Reveal] shows it.
+// Secret is a text that is not printed by accident: fmt with any verb, slog,
+// encoding/json, encoding/xml and templates print "[redacted]" instead, also where it
+// is a field of another struct. Only [Secret.Reveal] gives the text.
 //
 // The zero value is the empty secret. Secrets compare by value, with == too,
 // and are safe for concurrent use.
 type Secret struct {
-	// A handle, because fmt prints unexported fields, and the operands of a
-	// wrong verb, without asking any method; of a handle it prints an address.
+	// fmt prints an unexported field, and an operand that its verb does not fit,
+	// without calling any method. A string would be shown then; of a handle it
+	// prints an address.
 	text unique.Handle[string]
 }
 
@@ -30,7 +31,7 @@ func NewSecret(text string) Secret {
 	return Secret{unique.Make(text)}
 }
 
-// Reveal gives the text. Hand it to nothing that logs.
+// Reveal gives the text. Do not pass it to anything that logs.
 func (s Secret) Reveal() string {
 	if s == (Secret{}) {
 		return ""
@@ -53,6 +54,5 @@ func (s Secret) GoString() string { return redacted }
 // LogValue gives "[redacted]".
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText gives "[redacted]", for encodings of every kind. There is no way
-// back: a Secret cannot be unmarshalled.
+// MarshalText gives "[redacted]", for all encodings. A Secret cannot be unmarshalled.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

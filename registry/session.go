@@ -5,13 +5,14 @@ import (
 	"errors"
 )
 
-// What follows is for those who make and end sessions: neither overwrites nor
-// deletes what another process has put there in the meantime.
+// AddCredentials and DeleteSession are for programs that make and end sessions.
+// Neither of them overwrites or deletes a login that another process has saved in
+// the meantime.
 
-// AddCredentials makes credentials the login of a connection that has none. The
-// error matches [ErrChanged] where it has one, a damaged one included, and
-// [ErrNotFound] where there is no connection; see [Connection.Check] for what is
-// refused.
+// AddCredentials makes credentials the login of a connection that has none. The error
+// matches [ErrChanged] where it has a login, even a damaged one, and [ErrNotFound]
+// where there is no connection; see [Connection.Check] for the credentials that it
+// refuses.
 func (m *Memory) AddCredentials(ctx context.Context, key string, credentials Credentials) error {
 	return m.change(ctx, "saving a new login", key, func() error {
 		entry, err := m.book.find(key)
@@ -30,10 +31,10 @@ func (m *Memory) AddCredentials(ctx context.Context, key string, credentials Cre
 	})
 }
 
-// DeleteSession deletes the login of a connection while it is that of this
-// session, whatever became of its tokens; it is no error when there is no login.
-// The error matches [ErrChanged] where there is one of another session, and
-// [ErrNotFound] where there is no connection.
+// DeleteSession deletes the login of a connection if it belongs to this session, also
+// where its tokens were refreshed. It returns nil where there is no login. The error
+// matches [ErrChanged] where the login belongs to another session, and [ErrNotFound]
+// where there is no connection.
 func (m *Memory) DeleteSession(ctx context.Context, key, sessionID string) error {
 	return m.change(ctx, "deleting a login", key, func() error {
 		if _, err := m.book.find(key); err != nil {
@@ -71,8 +72,8 @@ func (d *Dir) AddCredentials(ctx context.Context, key string, credentials Creden
 	})
 }
 
-// DeleteSession does what [Memory.DeleteSession] does. A login that cannot be
-// read is left alone, and its error returned.
+// DeleteSession does what [Memory.DeleteSession] does. It leaves a login alone that it
+// cannot read, and returns the error.
 func (d *Dir) DeleteSession(ctx context.Context, key, sessionID string) error {
 	if err := d.check(ctx, "deleting a login", key); err != nil {
 		return err

@@ -2,23 +2,23 @@ package registry
 
 import "runtime"
 
-// A vault keeps the logins of a folder's connections. Today that is a file for
-// each; a keyring of the system would be another.
+// A vault keeps the logins of the connections of a folder. The one there is keeps a
+// file for each; another one could use a keyring of the system.
 //
-// Its methods are safe for concurrent use. Exclusion between updates is not
-// theirs. What read and begin give is shared and must not be changed.
+// Its methods are safe for concurrent use. The caller, not the vault, excludes other
+// updates. What read and begin give is shared and must not be changed.
 type vault interface {
 	// read gives the login of a connection. Without one the error matches
 	// ErrNotLoggedIn.
 	read(*Connection) (*Credentials, error)
-	// write makes valid credentials of a connection its login, in place of one
-	// that is there.
+	// write makes valid credentials of a connection its login, in place of the one
+	// that it may have.
 	write(*Connection, Credentials) error
-	// erase takes the login of a key away, where there is one.
+	// erase deletes the login of a key, where there is one.
 	erase(key string) error
-	// begin does what read does, past everything remembered, and makes ready
-	// what can be made ready of saving another login in its place. After it,
-	// end must be called.
+	// begin reads the login from the storage, without using what the vault has
+	// remembered of it, and prepares saving another login in its place. The caller
+	// must call end of the rotation afterwards.
 	begin(*Connection) (*Credentials, rotation, error)
 }
 
@@ -28,26 +28,29 @@ func newVault(d *Dir, settings dirSettings) (vault, error) {
 	case "linux", "freebsd", "netbsd", "openbsd", "dragonfly":
 		return &loginFiles{root: d.path, consent: settings.consent, now: d.clock, step: d.before}, nil
 	case "darwin":
-		return sealed{keychain}, nil
+		return closedVault{keychain}, nil
 	}
 	return nil, fail(dpapi)
 }
 
-// A rotation is a save that was made ready.
+// A rotation is a save that was prepared.
 type rotation interface {
-	// save saves credentials in place of those that begin gave. Where others
-	// or none are stored by now, they win: ErrChanged.
+	// save saves credentials in place of those that begin gave. It returns
+	// ErrChanged where these are no longer what is stored.
 	save(Credentials) error
 	end()
 }
 
-// sealed is a vault that this package cannot open.
-type sealed struct{ reason string }
+// closedVault is the vault of a system where this package keeps no logins. Every
+// method returns an error with the reason.
+type closedVault struct{ reason string }
 
-func (v sealed) read(*Connection) (*Credentials, error)            { return nil, fail(v.reason) }
-func (v sealed) write(*Connection, Credentials) error              { return fail(v.reason) }
-func (v sealed) erase(string) error                                { return fail(v.reason) }
-func (v sealed) begin(*Connection) (*Credentials, rotation, error) { return nil, nil, fail(v.reason) }
+func (v closedVault) read(*Connection) (*Credentials, error) { return nil, fail(v.reason) }
+func (v closedVault) write(*Connection, Credentials) error   { return fail(v.reason) }
+func (v closedVault) erase(string) error                     { return fail(v.reason) }
+func (v closedVault) begin(*Connection) (*Credentials, rotation, error) {
+	return nil, nil, fail(v.reason)
+}
 
 const (
 	noConsent = "logins are kept in plain files here, which the host has not allowed: open the folder with registry.AllowPlainCredentials"
