@@ -30,7 +30,7 @@ func (r *row) scan(scan func(...any) error) error {
 	return err
 }
 
-// read gives the one row that a condition on the namespace finds. The error
+// read gives the one row of the namespace for which a condition holds. The error
 // matches registry.ErrNotFound where there is none.
 func (s *Store) read(ctx context.Context, doing, condition string, args ...any) (*row, error) {
 	var r row
@@ -48,7 +48,7 @@ func (s *Store) read(ctx context.Context, doing, condition string, args ...any) 
 	return &r, s.check(&r)
 }
 
-// check refuses a row that this package would not have written.
+// check returns an error for a row that this package would not have written.
 func (s *Store) check(r *row) error {
 	key, err := r.Descriptor().ConnectionKey()
 	if r.InstanceID != "" {
@@ -96,7 +96,7 @@ func (s *Store) ConnectionCredentials(ctx context.Context, key string) (registry
 	return r.Connection, credentials, nil
 }
 
-// login reads the row of a key and opens its login.
+// login reads the row of a key and unseals its login.
 func (s *Store) login(ctx context.Context, doing, key string) (*row, registry.Credentials, error) {
 	r, err := s.find(ctx, doing, key)
 	if err != nil {
@@ -131,8 +131,8 @@ func (s *Store) Register(ctx context.Context, d registry.Descriptor, options ...
 	return entry, nil
 }
 
-// register makes one attempt. Where another process registers the same or the
-// alias at the same moment, the statement fails, and the next attempt sees what
+// register makes one attempt. Where another process registers the same connection or
+// the same alias at that moment, the statement fails, and the next attempt reads what
 // that process wrote.
 func (s *Store) register(ctx context.Context, registration registry.Registration) (registry.Connection, error) {
 	var now int64
@@ -161,7 +161,7 @@ func (s *Store) register(ctx context.Context, registration registry.Registration
 	return entry, nil
 }
 
-// rewrite writes what can change of an entry that is there.
+// rewrite updates the columns of a registered entry that can change.
 func (s *Store) rewrite(ctx context.Context, entry registry.Connection) error {
 	n, err := s.db.Exec(ctx, "UPDATE bailinghub_connections SET alias = ?, allow_insecure_http = ?, updated_at = ? WHERE namespace = ? AND connection_key = ?",
 		text(entry.Alias), number(entry.AllowInsecureHTTP), entry.UpdatedAt.UnixMilli(), s.namespace, entry.Key)
@@ -195,7 +195,7 @@ func (s *Store) Rename(ctx context.Context, key, alias string) error {
 		}
 		registration, err := registry.NewRegistration(existing.Descriptor(), options...)
 		if err != nil {
-			return fail(err.Error(), err) // and not tried again
+			return fail(err.Error(), err) // as a *fault.Error, which Try does not repeat
 		}
 		if entry, changed := registration.Apply(existing.Connection, time.UnixMilli(now)); changed {
 			return s.rewrite(ctx, entry)
@@ -204,8 +204,8 @@ func (s *Store) Rename(ctx context.Context, key, alias string) error {
 	})
 }
 
-// conflict says what of entry another connection has already, where that is why
-// writing it failed with err.
+// conflict gives the error of a write of entry that failed with err. Where another
+// connection has the alias or the instance ID of entry, it says so.
 func (s *Store) conflict(ctx context.Context, entry registry.Connection, added bool, err error) error {
 	for _, unique := range []struct{ name, column, value string }{
 		{"alias", "alias", entry.Alias},
@@ -237,9 +237,9 @@ func number(b bool) int {
 // MaxPage is how many connections a page of [Store.Page] has at most.
 const MaxPage = 1000
 
-// Page gives up to limit connections, at most [MaxPage], sorted by key, whose
-// keys come after the key after; "" begins at the first. A page with fewer than
-// limit is the last one.
+// Page gives up to limit connections, at most [MaxPage], sorted by key. It begins with
+// the first key behind after, or with the first of all where after is "". A page with
+// fewer than limit connections is the last one.
 func (s *Store) Page(ctx context.Context, after string, limit int) ([]registry.Connection, error) {
 	const doing = "listing connections"
 	if err := s.db.Ready(ctx, doing); err != nil {
@@ -279,9 +279,9 @@ func (s *Store) Page(ctx context.Context, after string, limit int) ([]registry.C
 	return page, nil
 }
 
-// List gives all connections, sorted by key, page by page: what is registered
-// or removed meanwhile may be in it or not. A host with very many of them uses
-// [Store.Page].
+// List gives all connections, sorted by key. It reads them page by page: a connection
+// that is registered or removed meanwhile may be in the list or not. A host with very
+// many connections uses [Store.Page].
 func (s *Store) List(ctx context.Context) ([]registry.Connection, error) {
 	var all []registry.Connection
 	for after := ""; ; after = all[len(all)-1].Key {
@@ -296,15 +296,16 @@ func (s *Store) List(ctx context.Context) ([]registry.Connection, error) {
 	}
 }
 
-// Remove takes a connection and its login away; it is no longer the current
-// one. The error matches registry.ErrNotFound where there is none.
+// Remove removes a connection and its login. Where it was the current connection,
+// there is none afterwards. The error matches registry.ErrNotFound where the key has
+// no connection.
 func (s *Store) Remove(ctx context.Context, key string) error {
 	const doing = "removing a connection"
 	if _, err := s.find(ctx, doing, key); err != nil {
 		return err
 	}
-	// First the pointer: it must not point at what is registered under the same
-	// key one day.
+	// The pointer to the current connection goes first. If it remained, a later
+	// connection with the same key would become the current one unasked.
 	err := s.db.Try(ctx, doing, sqldb.RequestLimit, func(ctx context.Context) error {
 		_, err := s.db.Exec(ctx, "DELETE FROM bailinghub_current WHERE namespace = ? AND connection_key = ?", s.namespace, key)
 		return err
@@ -316,11 +317,11 @@ func (s *Store) Remove(ctx context.Context, key string) error {
 		"DELETE FROM bailinghub_connections WHERE namespace = ? AND connection_key = ?", s.namespace, key)
 }
 
-// SaveCredentials makes credentials the login of a connection, in place of the
-// one that it may have, also of one that no key opens. It waits for no update:
-// an update that is on its way finds the newer login and saves nothing. The
+// SaveCredentials makes credentials the login of a connection, in place of the one
+// that it may have, even one that no key of this store opens. It does not wait for an
+// update that is running: that update will find the newer login and save nothing. The
 // error matches registry.ErrNotFound where there is no connection; see
-// [registry.Connection.Check] for what is refused.
+// [registry.Connection.Check] for the credentials that it refuses.
 func (s *Store) SaveCredentials(ctx context.Context, key string, credentials registry.Credentials) error {
 	const doing = "saving a login"
 	r, err := s.find(ctx, doing, key)
@@ -338,17 +339,17 @@ func (s *Store) SaveCredentials(ctx context.Context, key string, credentials reg
 		"UPDATE bailinghub_connections SET login = ? WHERE namespace = ? AND connection_key = ?", sealed, s.namespace, key)
 }
 
-// DeleteCredentials takes the login of a connection away; it is no error when
-// there is none. The error matches registry.ErrNotFound where there is no
-// connection.
+// DeleteCredentials deletes the login of a connection, and returns nil where there is
+// none. The error matches registry.ErrNotFound where there is no connection.
 func (s *Store) DeleteCredentials(ctx context.Context, key string) error {
 	return s.change(ctx, "deleting a login", key, sqldb.RequestLimit,
 		"UPDATE bailinghub_connections SET login = NULL WHERE namespace = ? AND connection_key = ?", s.namespace, key)
 }
 
-// change executes a statement on the row of a key. Where it changed nothing,
-// the row is looked for: it may be as wanted already (MySQL does not count such
-// rows), also because an earlier attempt did it and its answer was lost.
+// change executes a statement on the row of a key. Where that changed no row, it
+// checks that the row exists: the row may have been as wanted already, which MySQL
+// does not count as a change, or an earlier attempt, whose answer was lost, may have
+// changed it.
 func (s *Store) change(ctx context.Context, doing, key string, limit time.Duration, statement string, args ...any) error {
 	if err := s.db.Ready(ctx, doing); err != nil {
 		return err
@@ -371,9 +372,9 @@ func (s *Store) change(ctx context.Context, doing, key string, limit time.Durati
 	})
 }
 
-// SetCurrent makes a connection the current one, which hosts may offer a person
-// as the default. No inspection ever falls back to it. The key "" leaves none.
-// The error matches registry.ErrNotFound where there is no connection.
+// SetCurrent makes a connection the current one, which hosts may offer a person as the
+// default. No inspection ever falls back to it. After the key "" there is no current
+// connection. The error matches registry.ErrNotFound where there is no connection.
 func (s *Store) SetCurrent(ctx context.Context, key string) error {
 	const doing = "changing the current connection"
 	if key == "" {
@@ -400,8 +401,8 @@ func (s *Store) Current(ctx context.Context) (registry.Connection, error) {
 	return s.one(ctx, "reading the current connection", "connection_key IN (SELECT connection_key FROM bailinghub_current WHERE namespace = ?)", s.namespace)
 }
 
-// ByAlias gives the connection of an alias, compared letter by letter. The error
-// matches registry.ErrNotFound where there is none.
+// ByAlias gives the connection with exactly this alias. The error matches
+// registry.ErrNotFound where there is none.
 func (s *Store) ByAlias(ctx context.Context, alias string) (registry.Connection, error) {
 	return s.one(ctx, "reading a connection", "alias = ?", alias)
 }

@@ -9,9 +9,10 @@ import (
 // name begins the text of every error.
 var name = sqldb.Package{Name: "sqlstore", BadArgument: feedback.CodeInvalidRequest}
 
-// What a [Store] says with errors.Is, besides the errors of package registry.
-// The text of every error is safe to show: it has connection keys, names of
-// arguments and what the database's driver said, never a token and never a key.
+// The sentinels that errors.Is finds in the errors of a [Store], besides those of
+// package registry. The text of every error is safe to show: it has connection keys,
+// names of arguments and the text of the driver's error, but never a token or an
+// encryption key.
 var (
 	// ErrKey: none of the keys of this store opens a stored login. The login is
 	// left as it is; a store that is given the key can read it.

@@ -7,11 +7,10 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// Reseal seals every login of the namespace anew, with the first key of this
-// store, and reports how many it sealed: after it the other keys are not needed
-// any more. It may run while replicas work, and may be called again after an
-// error. A login that is replaced or removed meanwhile is left to whoever did
-// that.
+// Reseal seals every login of the namespace again, with the first key of this store,
+// and reports how many it sealed. After it the other keys are not needed any more. It
+// may run while replicas work, and may be called again after an error. It skips a login
+// that another process replaces or removes meanwhile.
 func (s *Store) Reseal(ctx context.Context) (int, error) {
 	sealed := 0
 	for after := ""; ; {
@@ -35,8 +34,8 @@ func (s *Store) Reseal(ctx context.Context) (int, error) {
 	}
 }
 
-// reseal holds the lease: an update that is on its way compares what is stored
-// with what it read, to the byte.
+// reseal seals one login again, under its lease. Without the lease, an update that is
+// running would find other bytes than it read, and would not save the refreshed login.
 func (s *Store) reseal(ctx context.Context, key string) error {
 	held, err := s.acquire(ctx, key)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/sqldb"
 )
 
-// tables: a connection is one row. Its login is one value in it: what
-// registry.EncodeCredentials gives, sealed. lease_holder is the fencing number of
-// the update that is under way, another one for each, and 0 for none; lease_until
-// is when another may take over from a process that does not give its lease
-// back, in milliseconds since 1970 by the database's clock.
+// tables has one row for each connection. The column login has the sealed text of
+// registry.EncodeCredentials. lease_holder is the fencing number of the update that is
+// running, which no other update has; 0 for none. lease_until is the time from which
+// another process may take over the lease, in milliseconds since 1970 by the clock of
+// the database.
 var tables = sqldb.Tables{Component: "registry", Versions: [][]string{{
 	`CREATE TABLE IF NOT EXISTS bailinghub_connections (
 	namespace varchar(64) {word} NOT NULL,
@@ -41,14 +41,13 @@ var tables = sqldb.Tables{Component: "registry", Versions: [][]string{{
 // are what [Store.Migrate] executes. It is nil for the zero Dialect.
 func Schema(d Dialect) []string { return tables.Statements(d) }
 
-// Migrate makes the tables, or brings them to the version that this package
-// works with. It may be called by many processes at once and by every process
-// at its start: one does the work, the others wait, and where there is nothing
-// to do it only reads. Nothing else in this package needs the right to change
-// tables.
+// Migrate makes the tables, or changes them to the version of this package. Many
+// processes may call it at once, and each at its start: one of them does the work and
+// the others wait. Where there is nothing to do, it only reads. No other method needs
+// the right to change tables.
 //
-// Tables that a later version of this package made are [ErrSchema] and are left
-// alone.
+// Where a later version of this package has made the tables, Migrate leaves them alone
+// and returns [ErrSchema].
 func (s *Store) Migrate(ctx context.Context) error {
 	return s.db.Migrate(ctx, tables, fail("the tables were made by a later version of this package: update the program", ErrSchema))
 }

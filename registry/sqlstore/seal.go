@@ -11,28 +11,28 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// Sealer keeps logins secret at rest. [WithKeys] gives one that needs nothing
-// else; a host whose keys live in a key management service implements its own
-// over that ([WithSealer]).
+// Sealer encrypts and authenticates logins for the database. [WithKeys] is enough for a
+// host that has the keys itself. A host whose keys are in a key management service
+// implements a Sealer that calls the service ([WithSealer]).
 //
-// It must be safe for concurrent use. Both methods get associated data that says
-// where the value belongs: what was sealed with some must not open with other.
-// Their errors may be shown: they must not quote what they were given.
+// A Sealer must be safe for concurrent use. Both methods get associated data, which
+// name the row of the value: a value that was sealed with some associated data must not
+// open with others. Their errors may be shown, so they must not quote their arguments.
 type Sealer interface {
-	// Seal gives a form of plaintext that only Open can read, authenticated
-	// together with associated. Two calls never give the same.
+	// Seal encrypts plaintext, and authenticates it together with associated. Two
+	// calls never give the same value.
 	Seal(ctx context.Context, plaintext, associated []byte) ([]byte, error)
-	// Open gives what Seal was given. Where no key opens the value the error
-	// matches [ErrKey]; where the value was changed, or belongs to other
-	// associated data, it matches registry.ErrDamaged.
+	// Open gives the plaintext of a value of Seal. The error matches [ErrKey] where
+	// no key opens the value. It matches registry.ErrDamaged where the value was
+	// changed, or was sealed with other associated data.
 	Open(ctx context.Context, sealed, associated []byte) ([]byte, error)
 }
 
 // KeySize is the size of a key of [WithKeys] in bytes.
 const KeySize = 32
 
-// A sealed value of keyring is: the format, the identifier of the key, the
-// nonce, and what AES-256-GCM gives.
+// A sealed value of a keyring consists of the format, the identifier of the key, the
+// nonce, and the output of AES-256-GCM.
 const (
 	sealedFormat = 1
 	plainFormat  = 0
@@ -41,14 +41,13 @@ const (
 	headerSize   = 1 + keyIDSize + nonceSize
 )
 
-// keyring seals with its first key and opens with any.
+// keyring seals with its first key, and opens with each of its keys.
 type keyring struct {
 	first keyID
 	keys  map[keyID]cipher.AEAD
 }
 
-// keyID tells keys apart. It is a part of a hash, and tells nothing about the
-// key.
+// keyID identifies a key. It is a part of a hash, from which the key cannot be found.
 type keyID [keyIDSize]byte
 
 func newKeyring(first []byte, others [][]byte) (*keyring, error) {
@@ -80,7 +79,7 @@ func (k *keyring) Seal(_ context.Context, plaintext, associated []byte) ([]byte,
 	out[0] = sealedFormat
 	copy(out[1:], k.first[:])
 	nonce := out[1+keyIDSize : headerSize]
-	_, _ = rand.Read(nonce) // It never fails.
+	_, _ = rand.Read(nonce) // never fails
 	return k.keys[k.first].Seal(out, nonce, plaintext, associated), nil
 }
 
@@ -99,7 +98,7 @@ func (k *keyring) Open(_ context.Context, sealed, associated []byte) ([]byte, er
 	return plaintext, nil
 }
 
-// unsealed is the Sealer of WithPlainTokens.
+// unsealed is the Sealer of WithPlainTokens, which encrypts nothing.
 type unsealed struct{}
 
 func (unsealed) Seal(_ context.Context, plaintext, _ []byte) ([]byte, error) {
@@ -116,12 +115,12 @@ func (unsealed) Open(_ context.Context, sealed, _ []byte) ([]byte, error) {
 	return nil, fail("the stored login is not one that this package wrote", registry.ErrDamaged)
 }
 
-// associated says where a login belongs.
+// associated gives the associated data of a login: its namespace and connection.
 func (s *Store) associated(key string) []byte {
 	return []byte(strings.Join([]string{"bailinghub.sqlstore.v1", s.namespace, key, "login"}, "\x00"))
 }
 
-// seal gives valid credentials as the column login holds them.
+// seal gives the value of the column login for valid credentials.
 func (s *Store) seal(ctx context.Context, key string, credentials registry.Credentials) ([]byte, error) {
 	text, err := registry.EncodeCredentials(credentials)
 	if err != nil {

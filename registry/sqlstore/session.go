@@ -9,14 +9,14 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// deletions is how often a login is read again that was renewed between its
-// reading and its deletion.
+// deletions is how often a login is read again that was refreshed after it was read
+// and before it was deleted.
 const deletions = 5
 
-// AddCredentials makes credentials the login of a connection that has none. The
-// error matches registry.ErrChanged where it has one, also one that no key opens,
-// and registry.ErrNotFound where there is no connection; see
-// [registry.Connection.Check] for what is refused.
+// AddCredentials makes credentials the login of a connection that has none. The error
+// matches registry.ErrChanged where it has a login, even one that no key opens, and
+// registry.ErrNotFound where there is no connection; see [registry.Connection.Check]
+// for the credentials that it refuses.
 func (s *Store) AddCredentials(ctx context.Context, key string, credentials registry.Credentials) error {
 	const doing = "saving a new login"
 	r, err := s.find(ctx, doing, key)
@@ -33,11 +33,11 @@ func (s *Store) AddCredentials(ctx context.Context, key string, credentials regi
 	return s.replace(ctx, doing, key, nil, sealed)
 }
 
-// DeleteSession deletes the login of a connection while it is that of this
-// session, whatever became of its tokens; it is no error when there is no login.
-// The error matches registry.ErrChanged where there is one of another session,
-// and registry.ErrNotFound where there is no connection. A login that cannot be
-// read is left alone, and its error returned.
+// DeleteSession deletes the login of a connection if it belongs to this session, also
+// where its tokens were refreshed. It returns nil where there is no login. The error
+// matches registry.ErrChanged where the login belongs to another session, and
+// registry.ErrNotFound where there is no connection. It leaves a login alone that it
+// cannot read, and returns the error.
 func (s *Store) DeleteSession(ctx context.Context, key, sessionID string) error {
 	const doing = "deleting a login"
 	var err error
@@ -60,8 +60,9 @@ func (s *Store) DeleteSession(ctx context.Context, key, sessionID string) error 
 	return err
 }
 
-// replace puts a login where another one was read; nil is none. A statement whose
-// answer was lost may have done it: what is stored then tells.
+// replace replaces the login before with after; nil stands for none. Where a statement
+// changed no row, an earlier one, whose answer was lost, may have done the work: so
+// replace compares what is stored with after.
 func (s *Store) replace(ctx context.Context, doing, key string, before, after []byte) error {
 	var login any // a driver may take a slice that is nil for an empty value
 	if after != nil {

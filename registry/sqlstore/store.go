@@ -13,9 +13,9 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// Store is a registry in a database. It is safe for concurrent use and must not
-// be copied. It holds no connection of the database while nothing is asked of
-// it, nor while an update talks to a Hub.
+// Store is a registry in a database. It is safe for concurrent use and must not be
+// copied. It holds no connection of the database between two calls, nor while an update
+// talks to a Hub.
 type Store struct {
 	db        sqldb.DB
 	namespace string
@@ -28,12 +28,12 @@ type Store struct {
 
 var _ registry.Store = (*Store)(nil)
 
-// Dialect is how a database speaks SQL: [PostgreSQL], [MySQL] or [SQLite]. The zero
-// Dialect is refused.
+// Dialect is the SQL of one kind of database: [PostgreSQL], [MySQL] or [SQLite]. [Open]
+// refuses the zero Dialect.
 type Dialect = sqldb.Dialect
 
-// The databases that this package knows. Each runs the suite of package
-// registrytest on a real server.
+// The databases that this package supports. Its tests run the suite of package
+// registrytest on a real server of each.
 var (
 	// PostgreSQL is PostgreSQL 13 and later, also behind PgBouncer in transaction
 	// mode.
@@ -44,13 +44,12 @@ var (
 	SQLite = sqldb.SQLite
 )
 
-// Option says more about a store that is opened. The zero Option is refused.
+// Option is an option of [Open], which refuses the zero Option.
 type Option struct{ apply func(*Store) error }
 
-// WithNamespace keeps the connections of this store apart from those of others
-// in the same tables: one tenant of a host, for example. It is 1 to 64
-// characters a-z, 0-9, ".", "_" and "-", the first a letter or a digit; without
-// this option it is "default".
+// WithNamespace keeps the connections of this store, such as those of one tenant,
+// apart from others in the same tables. A namespace is 1 to 64 characters a-z, 0-9,
+// ".", "_" and "-", the first a letter or a digit; without this option it is "default".
 func WithNamespace(namespace string) Option {
 	return Option{func(s *Store) error {
 		if !namespaceForm.MatchString(namespace) {
@@ -63,10 +62,10 @@ func WithNamespace(namespace string) Option {
 
 var namespaceForm = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
 
-// WithKeys seals logins with AES-256-GCM. Each key has [KeySize] random bytes.
-// The first one seals; all of them open, so that a key is replaced by putting a
-// new one before it, and left out once [Store.Reseal] has run. A sealed login is
-// bound to its namespace and connection: moved to another row it does not open.
+// WithKeys seals logins with AES-256-GCM. Each key has [KeySize] random bytes. The
+// store seals with the first key, and opens with each of them; the package
+// documentation says how to replace a key. A sealed login is bound to its namespace and
+// connection: a copy of it in another row does not open.
 func WithKeys(first []byte, others ...[]byte) Option {
 	return Option{func(s *Store) error {
 		ring, err := newKeyring(first, others)
@@ -77,7 +76,7 @@ func WithKeys(first []byte, others ...[]byte) Option {
 	}}
 }
 
-// WithSealer seals logins with a sealer of the host's own.
+// WithSealer seals logins with the host's own sealer.
 func WithSealer(sealer Sealer) Option {
 	return Option{func(s *Store) error {
 		if sealer == nil {
@@ -102,10 +101,10 @@ func (s *Store) setSealer(sealer Sealer) error {
 	return nil
 }
 
-// WithLease sets for how long a process may go on with an update without being
-// able to say so to the database: 1 second to 1 hour, 30 seconds without this
-// option. All processes must use the same. Four times as long after the last
-// sign of life of a process, another one takes its update over.
+// WithLease sets the time of a lease, from 1 second to 1 hour; without this option it
+// is 30 seconds. A process that cannot renew the lease of its update for this time ends
+// the update. Another process takes the lease over after four times this time since the
+// last renewal. All processes must use the same value.
 func WithLease(lease time.Duration) Option {
 	return Option{func(s *Store) error {
 		if lease < time.Second || lease > time.Hour {
@@ -116,8 +115,8 @@ func WithLease(lease time.Duration) Option {
 	}}
 }
 
-// WithLogger logs, as warnings, leases that are taken over from processes that
-// did not give them back. Nil, as without this option, logs nothing.
+// WithLogger logs a warning where the store takes over a lease from a process that did
+// not release it. Nil logs nothing, like a store without this option.
 func WithLogger(logger *slog.Logger) Option {
 	return Option{func(s *Store) error {
 		if logger != nil {
@@ -127,14 +126,14 @@ func WithLogger(logger *slog.Logger) Option {
 	}}
 }
 
-// defaultLease leaves a refresh, which may take 15 seconds, room for a
-// connection that is slow or lost in the middle.
+// defaultLease is twice the 15 seconds that a refresh may take, so that a slow or lost
+// connection to the database does not end the lease of a refresh.
 const defaultLease = 30 * time.Second
 
-// Open gives the registry in the tables of db, which stays the host's own: to
-// configure and to close. One of [WithKeys], [WithSealer] and [WithPlainTokens]
-// is required. Open asks the database for its time, so that a wrong address or
-// dialect shows; the tables need not be there yet (see [Store.Migrate]).
+// Open gives the registry in the tables of db, which the host configures and closes.
+// One of [WithKeys], [WithSealer] and [WithPlainTokens] is required. Open asks the
+// database for its time, and so fails for a wrong address or dialect. The tables need
+// not exist yet: see [Store.Migrate].
 //
 // An error matches feedback.CodeInvalidRequest where an argument is wrong.
 func Open(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option) (*Store, error) {

@@ -14,46 +14,49 @@ import (
 )
 
 const (
-	// saveLimit is how long the save of a rotation is tried: its old refresh
-	// token is used up, and a failover of a database takes a minute at most
-	// where it is set up for that. After it the caller keeps the rotation and
-	// may save it with another update.
+	// saveLimit is how long the store tries to save refreshed tokens, because the
+	// old refresh token has been used. A database that is set up for a failover
+	// takes a minute at most for one. After that time the caller keeps the tokens
+	// and may save them with another update.
 	saveLimit = 60 * time.Second
-	// takeover is how many leases after the last sign of life of a process
-	// another one takes over. A process stops by itself after one, so that two
-	// never use one refresh token, also where one was suspended for a while; and
-	// one that had sent it before has the rest of the time to save the answer.
+	// takeover is how many lease times after the last renewal another process
+	// takes a lease over. The process that holds it stops by itself after one lease
+	// time, even where it was suspended, so that two processes never use one
+	// refresh token. Where it had sent the refresh before, it has the rest of the
+	// time to save the answer.
 	takeover = 4
-	// firstPoll and longestPoll bound the pause between two looks at a lease
-	// that another process holds. It doubles.
+	// The pause before the store tries again to get a lease that another process
+	// holds begins with firstPoll and doubles up to longestPoll.
 	firstPoll   = 20 * time.Millisecond
 	longestPoll = 500 * time.Millisecond
-	// releaseLimit is how long giving a lease back is tried.
+	// releaseLimit is how long the store tries to release a lease.
 	releaseLimit = 2 * time.Second
 )
 
-// UpdateCredentials implements [registry.Store]. Update runs in the goroutine of
-// the caller, under a lease in the row of the connection: no transaction is open
-// and no connection of the database is held meanwhile. Its context ends when the
-// lease cannot be kept. The save is tried again over lost connections and
-// failovers for up to a minute.
+// UpdateCredentials implements [registry.Store]. update runs in the goroutine of the
+// caller, under a lease in the row of the connection. No transaction is open and no
+// connection of the database is held meanwhile. The context of update ends when the
+// lease cannot be renewed. The store tries the save for up to a minute, over lost
+// connections and failovers.
 //
-// A process that ends in the middle of an update leaves its lease; it is taken
-// over after four times [WithLease], and until then an update of this connection
-// waits, or fails with the context. A lease that could not be given back, because
-// the database was away, holds up other processes alone: the next update of this
-// store takes it over at once, and saves what it has before anybody else can use
-// the old refresh token.
+// A process that ends in the middle of an update does not release its lease. Until
+// another process may take that over, after four times the time of [WithLease], an
+// update of this connection waits, or returns the error of its context. A lease that
+// this store could not release, because the database was down, makes only other
+// processes wait. The next update of this store takes it over at once, and saves
+// the refreshed tokens before any other process can use the old refresh token.
 func (s *Store) UpdateCredentials(ctx context.Context, key string, update func(context.Context, registry.Credentials) (registry.Credentials, error)) error {
 	const doing = "updating a login"
 	if update == nil {
 		return invalid("the update must not be nil")
 	}
-	// Where there is nothing to update, nobody waits.
+	// This check comes before the lease, so that a call without a login to update
+	// does not wait for another one.
 	if _, err := s.Credentials(ctx, key); err != nil {
 		return err
 	}
-	// One goroutine of this process waits for the lease, and the others for it.
+	// Only one goroutine of this process tries to get the lease. The others wait
+	// here, without asking the database.
 	unlock, ok := s.updates.Lock(ctx, key)
 	if !ok {
 		return s.db.Ended(ctx, doing+": waiting for another update of "+key)
@@ -69,7 +72,8 @@ func (s *Store) UpdateCredentials(ctx context.Context, key string, update func(c
 	if err != nil {
 		return err
 	}
-	// A key service that is down shows before the refresh token is used up.
+	// The result is not needed: sealing once before the update makes a key service
+	// that is down an error while the refresh token has not been used.
 	if _, err := s.seal(ctx, key, before); err != nil {
 		return err
 	}
@@ -83,7 +87,7 @@ func (s *Store) UpdateCredentials(ctx context.Context, key string, update func(c
 	if err := r.Check(after); err != nil {
 		return err
 	}
-	// From here on ctx may have ended: the old refresh token is used up.
+	// The old refresh token has been used, so the save must not end with ctx.
 	ctx = context.WithoutCancel(ctx)
 	sealed, err := s.seal(ctx, key, after)
 	if err != nil {
@@ -92,8 +96,9 @@ func (s *Store) UpdateCredentials(ctx context.Context, key string, update func(c
 	return s.save(ctx, key, r.login.V, sealed)
 }
 
-// save replaces a login where it still is the one that was read. A statement
-// whose answer was lost may have done it: what is stored then tells.
+// save replaces the login before with after. Where a statement changed no row, an
+// earlier one, whose answer was lost, may have done the work: so save compares what is
+// stored with after.
 func (s *Store) save(ctx context.Context, key string, before, after []byte) error {
 	const doing = "saving a renewed login"
 	return s.db.Try(ctx, doing, saveLimit, func(ctx context.Context) error {
@@ -112,7 +117,7 @@ func (s *Store) save(ctx context.Context, key string, before, after []byte) erro
 	})
 }
 
-// lease is the right to update one login, for as long as it is renewed.
+// lease is the right to update one login. It ends when it is not renewed in time.
 type lease struct {
 	store  *Store
 	key    string
@@ -122,7 +127,7 @@ type lease struct {
 	mu    sync.Mutex
 	until time.Time // by this process' monotonic clock
 
-	over chan struct{} // closed when the lease cannot be kept
+	over chan struct{} // closed when the lease could not be renewed
 	stop context.CancelFunc
 	done chan struct{} // closed when renew has returned
 }
@@ -156,8 +161,8 @@ func (s *Store) acquire(ctx context.Context, key string) (*lease, error) {
 	return l, nil
 }
 
-// tryAcquire makes one attempt; l.until is in the future where it went well. It
-// gives the fencing number of the lease that it took over, 0 for none.
+// tryAcquire tries once to get the lease; where it succeeds, l.until is in the future.
+// from is the fencing number of the lease that it took over; 0 for none.
 func (l *lease) tryAcquire(ctx context.Context) (from int64, err error) {
 	s := l.store
 	const doing = "taking the lease of a login"
@@ -186,7 +191,7 @@ func (l *lease) tryAcquire(ctx context.Context) (from int64, err error) {
 	return from, err
 }
 
-// renew keeps the lease until it is told to stop, or until it cannot.
+// renew renews the lease again and again, until ctx ends or the lease is lost.
 func (l *lease) renew(ctx context.Context) {
 	defer close(l.done)
 	s := l.store
@@ -216,9 +221,9 @@ func (l *lease) end() time.Time {
 	return l.until
 }
 
-// release gives the lease back, unless another process has taken it over. It is
-// tried for a moment only: a lease that stays is taken over in time, by this
-// store at once.
+// release releases the lease, unless another process has taken it over. It tries for
+// releaseLimit only: a lease that remains can be taken over, by this store at once and
+// by another process later.
 func (l *lease) release() {
 	l.stop()
 	<-l.done
@@ -235,9 +240,10 @@ func (l *lease) release() {
 // errLeaseLost is the cause of the context of an update whose lease was lost.
 var errLeaseLost = fail("the lease of the login could not be kept, so the update must not begin anything")
 
-// context gives a context that ends with ctx, and when the lease does. Its Err
-// looks at the clock and not at a timer: a process that was suspended for longer
-// than the lease sees that before it does anything else.
+// context gives a context that ends when ctx or the lease ends. Its Err reads the clock
+// and does not rely on a timer: after a process was suspended for longer than the
+// lease, its timers fire some time later, and the update could send a request before
+// that.
 func (l *lease) context(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
