@@ -3,6 +3,7 @@ package sqljournal
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,10 @@ type Claim struct {
 // asked about has come, those that wait longest first. Until [WithClaim] has
 // gone by, nobody else is given them. There may be none: [Journal.NextDue] says
 // when there will be.
+//
+// A damaged row holds up no other: it is put off in the same way and given to
+// nobody. Where nothing else has come, the error matches journal.ErrDamaged and
+// names the row.
 func (j *Journal) Claim(ctx context.Context, limit int) ([]Claim, error) {
 	const doing = "claiming operations"
 	if err := j.db.Ready(ctx, doing); err != nil {
@@ -37,24 +42,28 @@ func (j *Journal) Claim(ctx context.Context, limit int) ([]Claim, error) {
 		return nil, invalid("the limit of a claim must be 1 to 1000")
 	}
 	var claims []Claim
+	var damaged error
 	err := j.db.Try(ctx, doing, sqldb.RequestLimit, func(ctx context.Context) error {
 		return j.transact(ctx, func(tx *sql.Tx) (err error) {
-			claims, err = j.claimIn(ctx, tx, limit)
+			claims, damaged, err = j.claimIn(ctx, tx, limit)
 			return err
 		})
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(claims) == 0:
+		return nil, damaged
 	}
 	return claims, nil
 }
 
 // claimIn looks for rows that no other transaction has locked, and puts their
-// time off.
-func (j *Journal) claimIn(ctx context.Context, tx *sql.Tx, limit int) ([]Claim, error) {
+// time off. damaged is the error of a damaged row among them.
+func (j *Journal) claimIn(ctx context.Context, tx *sql.Tx, limit int) (claims []Claim, damaged, err error) {
 	numbers, err := j.numbers(ctx, tx, "SELECT number FROM bailinghub_operations WHERE namespace = ? AND state = 'prepared' AND due_at <= {now} ORDER BY due_at LIMIT "+strconv.Itoa(limit)+" {skip locked}", j.namespace)
 	if err != nil || len(numbers) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	list := make([]string, len(numbers))
 	for i, number := range numbers {
@@ -62,22 +71,26 @@ func (j *Journal) claimIn(ctx context.Context, tx *sql.Tx, limit int) ([]Claim, 
 	}
 	in := " WHERE number IN (" + strings.Join(list, ", ") + ")"
 	if _, err := j.db.ExecIn(ctx, tx, "UPDATE bailinghub_operations SET due_at = {now} + ?, version = version + 1"+in, j.claim.Milliseconds()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rows, err := tx.QueryContext(ctx, j.db.SQL("SELECT "+columns+" FROM bailinghub_operations"+in+" ORDER BY number"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer rows.Close()
-	claims := make([]Claim, 0, len(numbers))
+	claims = make([]Claim, 0, len(numbers))
 	for rows.Next() {
 		var r row
-		if err := r.scan(rows.Scan); err != nil {
-			return nil, err
+		switch err := r.scan(rows.Scan); {
+		case err == nil:
+			claims = append(claims, Claim{r.Entry, j, &r})
+		case errors.Is(err, journal.ErrDamaged):
+			damaged = err
+		default:
+			return nil, nil, err
 		}
-		claims = append(claims, Claim{r.Entry, j, &r})
 	}
-	return claims, rows.Err()
+	return claims, damaged, rows.Err()
 }
 
 // transact runs do in a transaction. An error of the commit leaves open whether

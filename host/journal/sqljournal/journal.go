@@ -10,6 +10,8 @@ import (
 	"errors"
 	"iter"
 	"regexp"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/feedback"
@@ -220,12 +222,12 @@ type row struct {
 	now                    time.Time // by the database's clock, when it was read
 }
 
-const columns = "{now}, number, call_id, original, about, state, report, note, sending_at, created_at, updated_at, version, pause, changed"
+const columns = "{now}, number, invocation_id, call_hash, call_id, original, about, state, report, note, sending_at, created_at, updated_at, version, pause, changed"
 
 func (r *row) scan(scan func(...any) error) error {
 	var now, sending, created, updated int64
-	var original, report, state string
-	err := scan(&now, &r.number, &r.CallID, &original, &r.About, &state, &report, &r.Note, &sending, &created, &updated, &r.version, &r.pause, &r.changed)
+	var invocationID, hash, original, report, state string
+	err := scan(&now, &r.number, &invocationID, &hash, &r.CallID, &original, &r.About, &state, &report, &r.Note, &sending, &created, &updated, &r.version, &r.pause, &r.changed)
 	if err != nil {
 		return err
 	}
@@ -237,8 +239,9 @@ func (r *row) scan(scan func(...any) error) error {
 	if err == nil && report != "" {
 		err = json.Unmarshal([]byte(report), &r.Report)
 	}
-	if err != nil || r.Original.Check() != nil {
-		return fail("a row of the journal is damaged: it is neither used nor repaired", journal.ErrDamaged)
+	known := slices.Contains([]journal.State{journal.StatePrepared, journal.StateSettled, journal.StateGivenUp}, r.State)
+	if err != nil || r.Original.Check() != nil || r.Original.InvocationID != invocationID || callHash(r.CallID) != hash || !known {
+		return fail("row "+strconv.FormatInt(r.number, 10)+" of bailinghub_operations is damaged: it is neither used nor repaired", journal.ErrDamaged)
 	}
 	return nil
 }
@@ -376,10 +379,13 @@ func (j *Journal) Withdraw(ctx context.Context, callID string) error {
 	if err := j.readyCall(ctx, callID); err != nil {
 		return err
 	}
-	tried := false
+	var number int64 // of the entry; 0 before it was found
 	_, err := j.change(ctx, "withdrawing an operation", byCall, callHash(callID),
 		func(r *row) (journal.Entry, error) {
-			tried = true
+			if number != 0 && r.number != number {
+				return journal.Entry{}, journal.ErrNotFound // it is gone, and the same call was added anew
+			}
+			number = r.number
 			gone := r.Entry
 			gone.State = ""
 			return gone, r.CheckWithdraw()
@@ -387,7 +393,7 @@ func (j *Journal) Withdraw(ctx context.Context, callID string) error {
 		func(ctx context.Context, r *row, _ journal.Entry, _ string) (int64, error) {
 			return j.db.Exec(ctx, "DELETE FROM bailinghub_operations WHERE number = ? AND version = ?", r.number, r.version)
 		})
-	if tried && errors.Is(err, journal.ErrNotFound) {
+	if number != 0 && errors.Is(err, journal.ErrNotFound) {
 		return nil // an attempt whose answer was lost
 	}
 	return err
