@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -132,20 +134,6 @@ func folderFor(t testing.TB, d registry.Descriptor) string {
 	key, err := d.ConnectionKey()
 	must(t, err)
 	return lockport.Quiet(t.TempDir(), "registry", key)
-}
-
-func openFolder(t testing.TB, path string) *registry.Dir {
-	t.Helper()
-	dir, err := registry.OpenDir(path, registry.AllowPlainCredentials())
-	must(t, err)
-	return dir
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // inspector is what a process needs that was given a folder and an original.
@@ -449,4 +437,36 @@ func TestFolderNeedsNoLockForAValidToken(t *testing.T) {
 	must(t, w.inspect())
 	close(release)
 	must(t, <-done)
+}
+
+// A refresh that goes on when its caller has gone does not fire that caller's
+// hooks.
+func TestRefreshFiresNoHooksOfItsCaller(t *testing.T) {
+	t.Parallel()
+	w := newFolderWorld(t, hubtest.WithLifetimes(10*time.Second, time.Hour))
+	transport, err := host.New(w.store)
+	must(t, err)
+	defer transport.CloseIdleConnections()
+	hold := w.hub.Hold(hubtest.RefreshRequest, hubtest.AtRequest)
+	ctx, cancel := context.WithCancel(t.Context())
+	var fired atomic.Int64
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { fired.Add(1) }, WroteRequest: func(httptrace.WroteRequestInfo) { fired.Add(1) },
+		GotFirstResponseByte: func() { fired.Add(1) }, ConnectDone: func(string, string, error) { fired.Add(1) },
+	})
+	gone := make(chan error, 1)
+	go func() {
+		_, err := transport.InspectInvocation(ctx, w.original)
+		gone <- err
+	}()
+	<-hold.Arrived()
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	hold.Release()
+	must(t, transport.Close(t.Context()))
+	if session, _ := w.hub.Session(w.session.ID); fired.Load() != 0 || session.Rotations != 1 {
+		t.Errorf("%d hooks fired, %d rotations", fired.Load(), session.Rotations)
+	}
 }

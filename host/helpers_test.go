@@ -177,3 +177,17 @@ func (w *wire) count(name string) int {
 	}
 	return n
 }
+
+func openFolder(t testing.TB, path string) *registry.Dir {
+	t.Helper()
+	dir, err := registry.OpenDir(path, registry.AllowPlainCredentials())
+	must(t, err)
+	return dir
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

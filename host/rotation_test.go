@@ -2,10 +2,8 @@ package host_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptrace"
 	"regexp"
 	"slices"
 	"strings"
@@ -400,38 +398,6 @@ func TestBatchEndNamesWhatWasWaitedFor(t *testing.T) {
 			t.Errorf("%d had no turn", turns)
 		}
 	})
-}
-
-// A refresh that goes on when its caller has gone does not fire that caller's
-// hooks.
-func TestRefreshFiresNoHooksOfItsCaller(t *testing.T) {
-	t.Parallel()
-	w := newFolderWorld(t, hubtest.WithLifetimes(10*time.Second, time.Hour))
-	transport, err := host.New(w.store)
-	must(t, err)
-	defer transport.CloseIdleConnections()
-	hold := w.hub.Hold(hubtest.RefreshRequest, hubtest.AtRequest)
-	ctx, cancel := context.WithCancel(t.Context())
-	var fired atomic.Int64
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { fired.Add(1) }, WroteRequest: func(httptrace.WroteRequestInfo) { fired.Add(1) },
-		GotFirstResponseByte: func() { fired.Add(1) }, ConnectDone: func(string, string, error) { fired.Add(1) },
-	})
-	gone := make(chan error, 1)
-	go func() {
-		_, err := transport.InspectInvocation(ctx, w.original)
-		gone <- err
-	}()
-	<-hold.Arrived()
-	cancel()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	hold.Release()
-	must(t, transport.Close(t.Context()))
-	if session, _ := w.hub.Session(w.session.ID); fired.Load() != 0 || session.Rotations != 1 {
-		t.Errorf("%d hooks fired, %d rotations", fired.Load(), session.Rotations)
-	}
 }
 
 // A failure that speaks of one invocation leaves the negotiation of a batch
