@@ -39,7 +39,7 @@ func (o Operations) Tool(config functiontool.Config) (tool.Tool, error) {
 	return functiontool.New(config, func(ctx tool.Context, arguments map[string]any) (host.Report, error) {
 		call := o.Call(ctx.SessionID(), ctx.FunctionCallID(), config.Name, arguments)
 		call.AgentRunID = strings.TrimPrefix(ctx.InvocationID(), "e-")
-		return o.Do(ctx, call)
+		return o.Do(ctx, call, call.About)
 	})
 }
 

@@ -98,7 +98,7 @@ type operationTool struct {
 func (t operationTool) Info(context.Context) (*schema.ToolInfo, error) { return t.info, nil }
 
 func (t operationTool) InvokableRun(ctx context.Context, arguments string, _ ...tool.Option) (string, error) {
-	report, err := t.Do(ctx, t.Call(compose.GetToolCallID(ctx), t.info.Name, arguments))
+	report, err := t.Do(ctx, t.Call(compose.GetToolCallID(ctx), t.info.Name, arguments), arguments)
 	if err != nil {
 		return "", err
 	}

@@ -217,30 +217,40 @@ func childHost(args []string) error {
 	if err := save(conversation, messages); err != nil {
 		return err
 	}
-	agent, err := adk.NewChatModelAgent(ctx, &adk.ChatModelAgentConfig{
-		Name: "shopkeeper", Description: "keeps a shop", Model: scripted{&said},
-		ToolsConfig: adk.ToolsConfig{ToolsNodeConfig: compose.ToolsNodeConfig{Tools: []tool.BaseTool{operations.Tool(updateTool), lookTool{}}}},
-		Middlewares: []adk.AgentMiddleware{operations.AgentMiddleware(func(_ context.Context, messages []*schema.Message) error {
-			return save(conversation, messages)
-		})},
+	last, err := chat(ctx, operations, scripted{&said}, messages, func(_ context.Context, messages []*schema.Message) error {
+		return save(conversation, messages)
 	})
 	if err != nil {
 		return err
 	}
-	last := ""
+	fmt.Println(last)
+	return nil
+}
+
+// chat runs an agent on a conversation and gives the last text.
+func chat(ctx context.Context, operations einohost.Operations, model scripted, messages []*schema.Message, save func(context.Context, []*schema.Message) error) (last string, err error) {
+	agent, err := adk.NewChatModelAgent(ctx, &adk.ChatModelAgentConfig{
+		Name: "shopkeeper", Description: "keeps a shop", Model: model,
+		ToolsConfig: adk.ToolsConfig{ToolsNodeConfig: compose.ToolsNodeConfig{Tools: []tool.BaseTool{operations.Tool(updateTool), lookTool{}}}},
+		Middlewares: []adk.AgentMiddleware{operations.AgentMiddleware(save)},
+	})
+	if err != nil {
+		return "", err
+	}
 	events := adk.NewRunner(ctx, adk.RunnerConfig{Agent: agent}).Run(ctx, messages)
 	for {
 		event, ok := events.Next()
 		if !ok {
-			fmt.Println(last)
-			return nil
+			return last, nil
 		}
 		if event.Err != nil {
-			return event.Err
+			return last, event.Err
 		}
-		if message, err := event.Output.MessageOutput.GetMessage(); err == nil {
-			last = message.Content
+		message, err := event.Output.MessageOutput.GetMessage()
+		if err != nil {
+			return last, err
 		}
+		last = message.Content
 	}
 }
 
@@ -482,6 +492,20 @@ func TestNotSent(t *testing.T) {
 	w.sent(1, 1)
 }
 
+// What the model said cannot be saved, so no tool is called.
+func TestUnsaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	full := errors.New("the disk is full")
+	said, err := chat(t.Context(), w.operations(), script(call("call-1", `{}`), nil), []*schema.Message{schema.UserMessage("Do it.")}, func(context.Context, []*schema.Message) error {
+		return full
+	})
+	if !errors.Is(err, full) {
+		t.Errorf("the run ends with %q, %v", said, err)
+	}
+	w.sent(0, 0)
+}
+
 // A run that is cancelled leaves its call unanswered. Patch answers it.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
@@ -517,7 +541,7 @@ func TestPatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	operations := w.operations()
-	_, err := operations.Do(t.Context(), operations.Call("call-1", hubtest.WriteTool, `{"price":"12.00"}`))
+	_, err := operations.Do(t.Context(), operations.Call("call-1", hubtest.WriteTool, `{"price":"12.00"}`), `{"price":"12.00"}`)
 	must(t, err)
 	messages := []*schema.Message{
 		schema.UserMessage("Do it."),

@@ -35,15 +35,15 @@ func (o Operations) Call(id, tool, arguments string) journal.Call {
 	return journal.Call{CallID: id, ConnectionKey: o.Connection, Tool: tool, About: arguments}
 }
 
-// Do sends the operation of a call, once, and reports how far it got. It is an
+// Do sends the operation of a call, once, with these arguments, and reports how far it got. It is an
 // error when nothing was sent, because something failed before or because the
 // call was made before ([journal.ErrExists]); Report then tells what is known.
-func (o Operations) Do(ctx context.Context, call journal.Call) (host.Report, error) {
+func (o Operations) Do(ctx context.Context, call journal.Call, arguments string) (host.Report, error) {
 	entry, err := journal.Begin(ctx, o.Journal, o.Transport, call)
 	if err != nil {
 		return host.Report{}, err
 	}
-	request, err := prepare(ctx, o.Transport, entry)
+	request, err := prepare(ctx, o.Transport, entry.Original, arguments)
 	if err == nil {
 		err = o.Journal.Sending(ctx, call.CallID)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/host"
-	"github.com/bailinghub/bailinghub-go/host/journal"
 )
 
 // submission is what a Hub takes an operation as.
@@ -24,9 +23,8 @@ type submission struct {
 // prepare makes the request that hands an operation to the Hub, under exactly the
 // session that was captured. Sending is the host's own doing: the SDK has no code
 // that could.
-func prepare(ctx context.Context, transport *host.Transport, entry journal.Entry) (*http.Request, error) {
-	original := entry.Original
-	body, err := json.Marshal(submission{original.InvocationID, original.AgentRunID, original.Workspace, original.Tool, json.RawMessage(entry.About)})
+func prepare(ctx context.Context, transport *host.Transport, original host.Original, arguments string) (*http.Request, error) {
+	body, err := json.Marshal(submission{original.InvocationID, original.AgentRunID, original.Workspace, original.Tool, json.RawMessage(arguments)})
 	if err != nil {
 		return nil, err
 	}
