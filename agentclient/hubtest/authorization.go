@@ -24,6 +24,8 @@ type Authorization struct {
 	ClientID string
 	// DeviceLabel names the device of the person.
 	DeviceLabel string
+	// URL is the address of the page that the person opens.
+	URL string
 	// RedirectURI is where the browser is sent once the person has decided.
 	RedirectURI string
 	// RequestedRoutes are those that the client app asked for; never empty.

@@ -103,7 +103,7 @@ func TestConsentPressed(t *testing.T) {
 	if got := hub.Requests(); got.Start != 1 || got.Exchange != 1 || got.Session != 1 || got.Consent != 6 {
 		t.Errorf("requests %+v", got)
 	}
-	if made, _ := hub.Authorization(id); made.Status != hubtest.AuthorizationConsumed || made.SessionID != s.ID {
+	if made, _ := hub.Authorization(id); made.Status != hubtest.AuthorizationConsumed || made.SessionID != s.ID || made.URL != address {
 		t.Errorf("authorization %+v", made)
 	}
 }

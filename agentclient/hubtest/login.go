@@ -128,7 +128,7 @@ func (h *Hub) start(r *http.Request, body []byte) answer {
 	now := h.now()
 	h.authorizations[id] = &authorization{
 		Authorization: Authorization{
-			ID: id, ClientID: clientID, DeviceLabel: device, RedirectURI: redirectURI, RequestedRoutes: routes,
+			ID: id, ClientID: clientID, DeviceLabel: device, URL: page, RedirectURI: redirectURI, RequestedRoutes: routes,
 			Status: AuthorizationPending, CreatedAt: seconds(now), ExpiresAt: seconds(now.Add(authorizationLifetime)),
 		},
 		number: len(h.authorizations), state: state.String(), challenge: challenge,

@@ -13,6 +13,10 @@ import (
 // Hub, because it too comes from 127.0.0.1. What gives it away is the site it
 // says it belongs to, or, after it had its own name resolve to 127.0.0.1 (DNS
 // rebinding), that name in the Host header.
+//
+// The page on which a person agrees to a login may be opened from anywhere, as
+// the page of a business system may: from a terminal in a browser, from a chat.
+// It shows itself in a tab of its own and to nobody else.
 type guard struct {
 	port int
 	next http.Handler
@@ -36,6 +40,9 @@ func (g guard) refuse(r *http.Request) string {
 	// A browser says where a request comes from, and a page cannot change it.
 	// "none" is a person who typed the address.
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if opensConsent(r) {
+			continue
+		}
 		if site != "same-origin" && site != "none" {
 			return "another site"
 		}
@@ -46,6 +53,13 @@ func (g guard) refuse(r *http.Request) string {
 		}
 	}
 	return ""
+}
+
+// opensConsent reports whether a person opens the page on which they agree to a
+// login, in a tab.
+func opensConsent(r *http.Request) bool {
+	return r.URL.Path == consentPath && r.Method == http.MethodGet &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // own reports whether host is a name of this server.

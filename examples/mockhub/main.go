@@ -7,7 +7,8 @@
 // It prints its address, where a page shows all that happens and has a button
 // for every situation, and how to ask it. Only this machine reaches it, and no
 // other web page does: requests for another host name or from another site are
-// refused.
+// refused. Beside the Hub stands the page of a business system, on which a
+// person agrees to a login.
 package main
 
 import (
@@ -88,7 +89,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	before := world.hub.BusinessOperations()
 
 	server := &http.Server{
-		Handler:                      guard{port: address.Port, next: page.New(world.hub, world.sessions...)},
+		Handler: guard{port: address.Port, next: front{
+			consent: world.consent("http://" + address.String()), page: page.New(world.hub, world.sessions...),
+		}},
 		ReadHeaderTimeout:            10 * time.Second,
 		DisableGeneralOptionsHandler: true,
 	}
@@ -115,13 +118,38 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.OK
 }
 
+// consentPath is where the business system of the mock Hub's client app has the
+// page on which a person agrees to a login. The Hub has nothing there.
+const consentPath = "/business/agree"
+
+// front is what stands at the address: a business system with one page, and the
+// page in front of the Hub.
+type front struct{ consent, page http.Handler }
+
+func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == consentPath {
+		f.consent.ServeHTTP(w, r)
+		return
+	}
+	f.page.ServeHTTP(w, r)
+}
+
+// consent is the page on which a person agrees to a login, at this address.
+func (w *world) consent(url string) *hubtest.Consent {
+	w.hub.EditClient(hubtest.DefaultClient, func(c *hubtest.Client) {
+		c.Name, c.AuthorizeURL = "Synthetic host", url+consentPath
+	})
+	return &hubtest.Consent{Hub: w.hub, Account: hubtest.Account{ID: "dora", Name: "Dora (synthetic)"}}
+}
+
 // The sessions. Their tokens are the same in every run, and can be taken for
 // nothing real.
 const (
 	token        = "synthetic-access-alice"
 	otherToken   = "synthetic-access-bob"
 	revokedToken = "synthetic-access-carol"
-	// aLongTime is how long they are good: nobody renews them here.
+	// aLongTime is how long they are good: nobody renews them here. Logins have
+	// the lifetimes of the real Hub.
 	aLongTime = 365 * 24 * time.Hour
 )
 
@@ -137,7 +165,7 @@ type world struct {
 
 func seed() (*world, error) {
 	w := &world{
-		hub: hubtest.New(hubtest.WithLifetimes(aLongTime, 2*aLongTime)),
+		hub: hubtest.New(),
 		operations: []situation.Situation{
 			situation.Read, situation.Write, situation.Awaiting, situation.Approved, situation.BusinessRejected,
 			situation.InFlight, situation.AnswerLost, situation.RecordDamaged,
@@ -146,6 +174,9 @@ func seed() (*world, error) {
 	login := func(name, token string) hubtest.Session {
 		s := w.hub.Login(hubtest.Grant{
 			SessionID: sessionID(name), AccessToken: token, RefreshToken: refreshToken(name),
+		})
+		w.hub.EditSession(s.ID, func(s *hubtest.Session) {
+			s.AccessExpiresAt, s.RefreshExpiresAt = s.CreatedAt.Add(aLongTime), s.CreatedAt.Add(2*aLongTime)
 		})
 		w.sessions = append(w.sessions, page.Session{Name: name, ID: s.ID})
 		return s

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -403,6 +404,49 @@ func TestOtherSitesAndThePage(t *testing.T) {
 				t.Errorf("%s: %s: %d", test.name, path, read.Code)
 			}
 		}
+	}
+}
+
+// The page on which a person agrees to a login may be opened from anywhere, in a
+// tab, and everything else about it is its own business.
+func TestOpeningTheConsentPage(t *testing.T) {
+	t.Parallel()
+	w, err := seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.hub.Close()
+	g := guard{port: 80, next: front{consent: w.consent("http://127.0.0.1:80"), page: page.New(w.hub, w.sessions...)}}
+	tab := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+	with := func(name, value string) map[string]string {
+		changed := maps.Clone(tab)
+		changed[name] = value
+		return changed
+	}
+	for _, test := range []struct {
+		name, method, host, path string
+		header                   map[string]string
+		status                   int
+	}{
+		{"a tab", "GET", "127.0.0.1", consentPath, tab, 404}, // there is no such login
+		{"a typed address", "GET", "127.0.0.1", consentPath, with("Sec-Fetch-Site", "none"), 404},
+		{"a frame", "GET", "127.0.0.1", consentPath, with("Sec-Fetch-Dest", "iframe"), 403},
+		{"a fetch", "GET", "127.0.0.1", consentPath, with("Sec-Fetch-Mode", "no-cors"), 403},
+		{"a form", "POST", "127.0.0.1", consentPath, tab, 403},
+		{"another page", "GET", "127.0.0.1", "/", tab, 403},
+		{"rebinding", "GET", "evil.example", consentPath, tab, 403},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), test.method, "http://"+test.host+test.path, nil)
+		for name, value := range test.header {
+			r.Header.Set(name, value)
+		}
+		answer := httptest.NewRecorder()
+		if g.ServeHTTP(answer, r); answer.Code != test.status {
+			t.Errorf("%s: %d, want %d", test.name, answer.Code, test.status)
+		}
+	}
+	if requests := w.hub.Requests(); requests.Total() != 0 {
+		t.Errorf("the Hub was asked: %+v", requests)
 	}
 }
 

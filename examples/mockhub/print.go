@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bailinghub/bailinghub-go/agentclient/hubtest"
+	"github.com/bailinghub/bailinghub-go/examples/internal/folder"
 	"github.com/bailinghub/bailinghub-go/examples/internal/situation"
 	"github.com/bailinghub/bailinghub-go/registry"
 )
@@ -65,6 +66,15 @@ func (w *world) print(to io.Writer, url string) error {
 		curl+`-X POST \`,
 		`        -H "Content-Type: application/json" \`,
 		fmt.Sprintf(`        -d '{"route":"%s","tool":"%s"}' "$MOCKHUB"`, hubtest.DefaultRoute, hubtest.WriteTool),
+		"",
+		"LOG IN, as a person does: it shows an address, where Dora agrees or refuses; then look, and log out",
+		"",
+		"    export "+folder.Consent+"=true",
+		"    go run ./examples/connections login --registry mockhub-logins --hub "+url+` \`,
+		"        --client "+hubtest.DefaultClient+" --workspace "+hubtest.DefaultRoute+" --name mock",
+		"",
+		"    go run ./examples/connections status --registry mockhub-logins",
+		"    go run ./examples/connections logout mock --registry mockhub-logins",
 		"",
 		"RUN A HOST, which sends operations of its own, and later asks what became of them",
 		"",

@@ -25,8 +25,12 @@ var buttons = map[string]button{
 	// On a session.
 	"submit":  submit,
 	"expire":  onSession((*hubtest.Hub).ExpireAccess, "Its access token has expired. A host renews it with its refresh token."),
+	"end":     onSession((*hubtest.Hub).ExpireSession, "The session's time is over: nothing renews it, and a person has to log in."),
 	"revoke":  onSession((*hubtest.Hub).Revoke, "The session is revoked: every token of it is refused."),
 	"restore": onSession(restore, "The session is in force again."),
+
+	// On a login under way.
+	"lapse": lapse,
 
 	// On an invocation.
 	"approve": onInvocation((*hubtest.Hub).Approve, "Approved. Nothing is dispatched before somebody resumes it."),
@@ -68,6 +72,13 @@ func finish(outcome hubtest.Outcome, said string) button {
 func submit(p *Page, _ *http.Request, on, value string) (string, error) {
 	_, err := p.hub.Submit(on, hubtest.Submission{Route: hubtest.DefaultRoute, Tool: value})
 	return "A new operation was sent to " + value + ".", err
+}
+
+func lapse(p *Page, _ *http.Request, on, _ string) (string, error) {
+	if !p.hub.ExpireAuthorization(on) {
+		return "", errors.New("there is no such login")
+	}
+	return "The login's time is over: whoever decides or picks it up now is too late.", nil
 }
 
 // restore gives a session back what was taken from it.

@@ -228,16 +228,25 @@ func TestSessions(t *testing.T) {
 		}
 	}
 	id := b.submit(hubtest.WriteTool)
-	is("in force", "expire revoke")
+	is("in force", "expire end revoke")
 	asks(200)
 	b.do("expire", b.alice.ID, "")
-	is("access token expired", "restore revoke")
+	is("access token expired", "restore end revoke")
 	asks(401)
 	if got := b.invocation(id).Progress; got != "executed" {
 		t.Errorf("a host that renews its token learns %s", got)
 	}
 	b.do("restore", b.alice.ID, "")
-	is("in force", "expire revoke")
+	is("in force", "expire end revoke")
+	asks(200)
+	b.do("end", b.alice.ID, "")
+	is("over", "restore")
+	asks(401)
+	if got := b.invocation(id).Progress; got != "agent_authorization_unavailable" {
+		t.Errorf("a host whose session is over learns %s", got)
+	}
+	b.do("restore", b.alice.ID, "")
+	is("in force", "expire end revoke")
 	asks(200)
 	b.do("revoke", b.alice.ID, "")
 	is("revoked", "restore")

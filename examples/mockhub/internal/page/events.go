@@ -23,22 +23,28 @@ type reader struct{ leave context.CancelFunc }
 // reader slows the Hub, which waits for none of them. Each is written to on its
 // own, and one that does not take an event in time is dropped.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
-	ctx, leave := context.WithCancel(r.Context())
-	defer p.enter(&reader{leave})()
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
-		return
+		return // it follows nothing, and takes nobody's place
 	}
+	ctx, leave := context.WithCancel(r.Context())
+	defer p.enter(&reader{leave})()
 	control := http.NewResponseController(w)
 	for {
 		changed := p.hub.Changed()
-		event := slices.Concat([]byte("retry: 1000\ndata: "), p.look(), []byte("\n\n"))
+		state, until := p.look()
+		event := slices.Concat([]byte("retry: 1000\ndata: "), state, []byte("\n\n"))
 		_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
 		if _, err := w.Write(event); err != nil || control.Flush() != nil {
 			return
 		}
+		passed := make(<-chan time.Time) // never, where time changes nothing
+		if !until.IsZero() {
+			passed = time.After(time.Until(until))
+		}
 		select {
 		case <-changed:
+		case <-passed:
 		case <-ctx.Done():
 			return
 		}

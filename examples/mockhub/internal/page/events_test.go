@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -130,9 +131,14 @@ func TestReaderFollows(t *testing.T) {
 		for len(arrivals) > 0 {
 			last = <-arrivals
 		}
-		<-time.After(time.Hour)
+		<-time.After(10 * time.Minute)
 		if len(arrivals) != 0 || last.Chosen["pause"] != "off" {
 			t.Errorf("%d events of nothing; paused: %s", len(arrivals), last.Chosen["pause"])
+		}
+		// But for what time alone changes: here, that access tokens expire.
+		<-time.After(5 * time.Minute)
+		if last = <-arrivals; len(arrivals) != 0 || last.Sessions[0].State != "access token expired" {
+			t.Errorf("after the tokens' time: %d events more, %+v", len(arrivals), last.Sessions[0])
 		}
 	})
 }
@@ -195,6 +201,34 @@ func TestTooManyReaders(t *testing.T) {
 		for i, arrivals := range readers {
 			if followed := len(arrivals) == 1; followed != (i >= 2) {
 				t.Errorf("reader %d follows the Hub: %t", i, followed)
+			}
+		}
+	})
+}
+
+// A HEAD of the event stream follows nothing, and takes nobody's place.
+func TestHeadEvictsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		dial, _ := follow(b)
+		var readers []<-chan arrival
+		for range 16 {
+			readers = append(readers, read(t, dial()))
+			synctest.Wait()
+			<-readers[len(readers)-1]
+		}
+		for range 3 {
+			if w := b.serve(httptest.NewRequest(http.MethodHead, "/mockhub/events", nil)); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/event-stream" {
+				t.Errorf("HEAD: %d %v", w.Code, w.Header())
+			}
+		}
+		<-time.After(time.Second)
+		b.hub.SetPaused(true)
+		<-time.After(time.Second)
+		for i, arrivals := range readers {
+			if len(arrivals) != 1 {
+				t.Errorf("reader %d follows the Hub no more", i)
 			}
 		}
 	})

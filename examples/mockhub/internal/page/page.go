@@ -36,8 +36,9 @@ type Page struct {
 	system   atomic.Int32 // index into systems: what the business system does
 
 	mu      sync.Mutex
-	version uint64 // of the Hub, when state was made
-	state   []byte // nil before anybody looked
+	version uint64    // of the Hub, when state was made
+	state   []byte    // nil before anybody looked
+	until   time.Time // when time alone changes the state; zero for never
 	readers []*reader
 }
 

@@ -85,6 +85,11 @@ type state struct {
 		Rotations       int
 		Buttons         []button
 	}
+	Logins []struct {
+		ID, Device, For, State, Page string
+		Live                         bool
+		Buttons                      []button
+	}
 	Conditions  []string
 	Invocations []invocation
 	Older       int
@@ -368,7 +373,7 @@ func TestCountersStartWithThePage(t *testing.T) {
 	if c := b.state().Counters; c.Performed != 0 || c.Before != 2 {
 		t.Errorf("counters %+v", c)
 	}
-	if by := b.state().Invocations[0].Session; by != "another session" {
+	if by := b.state().Invocations[0].Session; by != "synthetic-person" {
 		t.Errorf("by %q", by)
 	}
 	b.submit(hubtest.WriteTool)

@@ -27,6 +27,9 @@ type state struct {
 	Invocations []invocation      `json:"invocations"` // the newest first
 	Older       int               `json:"older"`       // invocations that are not shown
 	Log         []entry           `json:"log"`         // the newest first
+	Logins      []login           `json:"logins"`      // under way or over, the newest first
+
+	until time.Time // when time alone changes something of this; zero for never
 }
 
 type counters struct {
@@ -46,6 +49,21 @@ type sessionView struct {
 	Buttons   []press `json:"buttons"`
 }
 
+// A login is an authorization: somebody asked a person to agree.
+type login struct {
+	ID      string  `json:"id"`
+	Device  string  `json:"device"`
+	For     string  `json:"for"` // the client app and its workspaces
+	State   string  `json:"state"`
+	Live    bool    `json:"live"`
+	Page    string  `json:"page,omitempty"` // where the person decides, while they can
+	Buttons []press `json:"buttons"`
+}
+
+// maxLogins is how many authorizations, and how many sessions that came of
+// them, the page shows: the newest.
+const maxLogins = 20
+
 // A press is a button to press.
 type press struct {
 	Do    string `json:"do"`
@@ -62,18 +80,30 @@ type entry struct {
 	Session string `json:"session"`
 }
 
-// look gives the state as JSON, made anew where the Hub has changed.
-func (p *Page) look() []byte {
+// look gives the state as JSON, made anew where the Hub has changed or time has
+// changed what it says; until is when time does so next, zero for never.
+func (p *Page) look() (state []byte, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if version := p.hub.Version(); p.state == nil || version != p.version {
+	now := time.Now()
+	over := !p.until.IsZero() && !now.Before(p.until)
+	if version := p.hub.Version(); p.state == nil || version != p.version || over {
 		p.version = version
-		p.state, _ = json.Marshal(p.observe()) // strings, numbers and lists of them
+		made := p.observe(now)
+		p.until = made.until
+		p.state, _ = json.Marshal(made) // strings, numbers and lists of them
 	}
-	return p.state
+	return p.state, p.until
 }
 
-func (p *Page) observe() state {
+// changes notes that time changes what the state says, at this instant.
+func (s *state) changes(now, at time.Time) {
+	if at.After(now) && (s.until.IsZero() || at.Before(s.until)) {
+		s.until = at
+	}
+}
+
+func (p *Page) observe(now time.Time) state {
 	requests := p.hub.Requests()
 	s := state{
 		Run: p.started.Format(time.RFC3339Nano),
@@ -88,9 +118,25 @@ func (p *Page) observe() state {
 	s.Chosen, s.Conditions = p.settings()
 
 	names := map[string]string{}
-	for _, session := range p.sessions {
-		names[session.ID] = receipt.Printable(session.Name)
-		s.Sessions = append(s.Sessions, p.session(session))
+	for _, known := range p.sessions {
+		names[known.ID] = receipt.Printable(known.Name)
+		session, _ := p.hub.Session(known.ID)
+		s.session(now, names[known.ID], session)
+	}
+	loggedIn := 0
+	for _, session := range slices.Backward(p.hub.Sessions()) {
+		if names[session.ID] != "" {
+			continue
+		}
+		names[session.ID] = receipt.Printable(orElse(session.SubjectName, session.Principal))
+		if loggedIn++; loggedIn <= maxLogins {
+			s.session(now, names[session.ID], session)
+		}
+	}
+	for _, a := range slices.Backward(p.hub.Authorizations()) {
+		if len(s.Logins) < maxLogins {
+			s.login(now, a)
+		}
 	}
 	asked := map[string]asked{} // by path
 	for _, e := range slices.Backward(p.hub.Log()) {
@@ -173,22 +219,50 @@ func (p *Page) settings() (chosen map[string]string, conditions []string) {
 	return chosen, conditions
 }
 
-func (p *Page) session(shown Session) sessionView {
-	s, _ := p.hub.Session(shown.ID)
-	now := time.Now()
+// session adds a session to the state.
+func (s *state) session(now time.Time, name string, session hubtest.Session) {
+	expire, end := press{Do: "expire", Label: "Expire its token"}, press{Do: "end", Label: "Let it end"}
+	revoke, restore := press{Do: "revoke", Label: "Revoke"}, press{Do: "restore", Label: "Restore"}
 	view := sessionView{
-		ID: shown.ID, Name: receipt.Printable(shown.Name), Rotations: s.Rotations,
-		State: "in force", Live: true,
-		Buttons: []press{{Do: "expire", Label: "Expire its token"}, {Do: "revoke", Label: "Revoke"}},
+		ID: session.ID, Name: name, Rotations: session.Rotations,
+		State: "in force", Live: true, Buttons: []press{expire, end, revoke},
 	}
-	restore := press{Do: "restore", Label: "Restore"}
+	accessEnds := session.AccessExpiresAt.Add(time.Second) // its last second is still good
 	switch {
-	case s.Revoked:
+	case session.Revoked:
 		view.State, view.Live, view.Buttons = "revoked", false, []press{restore}
-	case !now.Before(s.AccessExpiresAt):
-		view.State, view.Live, view.Buttons = "access token expired", false, []press{restore, {Do: "revoke", Label: "Revoke"}}
+	case session.State(now) == "expired":
+		view.State, view.Live, view.Buttons = "over", false, []press{restore}
+	case !now.Before(accessEnds):
+		view.State, view.Live, view.Buttons = "access token expired", false, []press{restore, end, revoke}
 	}
-	return view
+	s.changes(now, accessEnds)
+	s.changes(now, session.RefreshExpiresAt)
+	s.Sessions = append(s.Sessions, view)
+}
+
+// login adds an authorization to the state.
+func (s *state) login(now time.Time, a hubtest.Authorization) {
+	view := login{
+		ID: a.ID, Device: receipt.Printable(a.DeviceLabel),
+		For: receipt.Printable(a.ClientID + " in " + strings.Join(a.RequestedRoutes, ", ")), State: string(a.Status),
+	}
+	lapse := []press{{Do: "lapse", Label: "Let it expire"}}
+	switch {
+	case a.Status == hubtest.AuthorizationPending:
+		view.State, view.Live, view.Page, view.Buttons = "waits for a person until "+a.ExpiresAt.Local().Format(time.TimeOnly), true, a.URL, lapse
+		s.changes(now, a.ExpiresAt)
+	case a.Status == hubtest.AuthorizationApproved && now.Before(a.CodeExpiresAt):
+		view.State, view.Live, view.Buttons = "agreed, its code not used yet", true, lapse
+		s.changes(now, a.CodeExpiresAt)
+	case a.Status == hubtest.AuthorizationApproved:
+		view.State = "agreed, its code ran out"
+	case a.Status == hubtest.AuthorizationConsumed:
+		view.State, view.Live = "logged in", true
+	case a.Status == hubtest.AuthorizationDenied:
+		view.State = "refused"
+	}
+	s.Logins = append(s.Logins, view)
 }
 
 func statusText(status int) string {

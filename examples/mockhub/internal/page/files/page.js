@@ -45,10 +45,10 @@ let shown; // the state before
 function show(state) {
   if (shown && shown.run !== state.run) {
     // Another run of the program: nothing of the former one is still true.
-    for (const id of ["log", "invocation-list", "session-list"]) $(id).replaceChildren();
+    for (const id of ["log", "invocation-list", "session-list", "login-list"]) $(id).replaceChildren();
     shown = undefined;
   }
-  const { counters, chosen, conditions, sessions, invocations, log } = state;
+  const { counters, chosen, conditions, sessions, invocations, log, logins } = state;
   setText($("inspections"), String(counters.inspections));
   setText($("negotiations"), String(counters.negotiations));
   setText($("performed"), String(counters.performed));
@@ -65,6 +65,8 @@ function show(state) {
 
   sync($("as"), sessions, (s) => s.id, (s) => new Option("", s.id), (option, s) => setText(option, s.name));
   sync($("session-list"), sessions, (s) => s.id, () => copyOf("session"), showSession);
+  sync($("login-list"), logins ?? [], (l) => l.id, () => copyOf("login"), showLogin);
+  $("no-logins").hidden = Boolean(logins);
   sync($("invocation-list"), invocations ?? [], (i) => i.id, () => copyOf("invocation"), showInvocation);
   $("older").hidden = !state.older;
   setText($("older"), state.older ? `${state.older} older ones are not shown.` : "");
@@ -82,6 +84,18 @@ function showSession(item, session) {
   item.querySelector(".state").dataset.live = session.live;
   setText(item.querySelector(".id"), session.id);
   showButtons(item, item.querySelector(".buttons"), session.buttons, session.id, session.name);
+}
+
+function showLogin(item, login) {
+  setText(item.querySelector("strong"), login.device);
+  setText(item.querySelector(".state"), login.state);
+  item.querySelector(".state").dataset.live = login.live;
+  setText(item.querySelector(".note"), login.for);
+  const decide = item.querySelector(".decide");
+  decide.hidden = !login.page;
+  if (login.page) decide.href = login.page;
+  else decide.removeAttribute("href");
+  showButtons(item, item.querySelector(".buttons"), login.buttons ?? [], login.id, login.device);
 }
 
 function showInvocation(card, invocation) {
