@@ -177,9 +177,11 @@ func (c *Consent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// sent to after the press, too.
 		"Content-Security-Policy": "default-src 'none'; style-src 'nonce-" + nonce + "'; base-uri 'none'; frame-ancestors 'none'",
 		"Cache-Control":           "no-store",
-		"Referrer-Policy":         "no-referrer",
-		"X-Content-Type-Options":  "nosniff",
-		"X-Frame-Options":         "DENY",
+		// With no-referrer, a browser would hide the page's own origin from its own
+		// server, too.
+		"Referrer-Policy":        "same-origin",
+		"X-Content-Type-Options": "nosniff",
+		"X-Frame-Options":        "DENY",
 	} {
 		w.Header().Set(name, value)
 	}
