@@ -83,13 +83,16 @@ type Result struct {
 	RateLimit *RateLimit `json:"rate_limit,omitempty"`
 }
 
-// RateLimit is a limit that an invocation met: Count calls in WindowSec
-// seconds, both from 1 to 2^53-1.
+// RateLimit is a limit that an invocation met.
 type RateLimit struct {
-	Level     RateLimitLevel `json:"level"`
-	Count     int64          `json:"count"`
-	WindowSec int64          `json:"window_sec"`
-	Scope     RateLimitScope `json:"scope"`
+	// Level tells whether one tool is limited or a whole tool provider.
+	Level RateLimitLevel `json:"level"`
+	// Count is how many calls the limit allows in WindowSec seconds; both are
+	// from 1 to 2^53-1.
+	Count     int64 `json:"count"`
+	WindowSec int64 `json:"window_sec"`
+	// Scope tells who shares the limit.
+	Scope RateLimitScope `json:"scope"`
 	// Source names the setting that the limit comes from, in 1 to 128 UTF-16
 	// code units of untrusted data: print it through [Printable].
 	Source string `json:"source"`

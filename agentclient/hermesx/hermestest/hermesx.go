@@ -103,6 +103,7 @@ func New(opts ...Option) *HermesX {
 // A Server is a HermesX that listens on 127.0.0.1. Closing it closes the
 // HermesX.
 type Server struct {
+	// HermesX is what is served; never nil.
 	*HermesX
 	// URL is where the server listens, without a slash at the end.
 	URL    string
