@@ -235,7 +235,7 @@ func TestLooks(t *testing.T) {
 	b.click(newest + " .answer summary")
 	b.click(newest + " .damage summary")
 	looks("hostile")
-	b.press(newest + " [data-value=job]")
+	b.press(newest + " [data-value=approval]")
 	b.untilText(newest+" .progress", "invocation_record_invalid")
 	looks("damaged")
 	b.press(`[data-do=contract][data-value=old]`)
