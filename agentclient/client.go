@@ -14,42 +14,41 @@ import (
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
-// Config is what a client is bound to for its lifetime.
+// Config has the Hub, the workspace and the session that a client is bound to.
 type Config struct {
 	// HubURL is the original Hub: https, or http to localhost, 127.0.0.1 or
 	// [::1]. A path prefix is kept. Required.
 	HubURL string
-	// Workspace is the one that the operation was sent to; the Hub calls it
-	// route. A receipt of another one is refused. Required.
+	// Workspace is the workspace that the operation was sent to, which the Hub
+	// calls a route. The client refuses a receipt of another workspace. Required.
 	Workspace string
-	// TokenSource gives the access tokens of the original session. See
-	// [ContextTokenSource] and [Refresher] for what it may do besides. A token
-	// that is not a Bearer token is refused, and one whose expiry has passed is
-	// not sent. Required.
+	// TokenSource gives the access tokens of the original session. It may also
+	// implement [ContextTokenSource] and [Refresher]. The client refuses a token
+	// that is not a Bearer token, and does not send one that has expired. Required.
 	//
-	// An error of the source ends the inspection, and its text goes no further.
-	// A network error, an oauth2.RetrieveError with 408, 425, 429 or 5xx, and a
-	// [*feedback.Error] of [feedback.CategoryTransportUnavailable] mean that it
-	// cannot be asked now ([feedback.CodeAgentTransportUnavailable]); any other
-	// error means that there is no login
+	// An error of the source ends the inspection; its text is never shown. A
+	// network error, an oauth2.RetrieveError with 408, 425, 429 or 5xx, and a
+	// [*feedback.Error] of [feedback.CategoryTransportUnavailable] mean that the
+	// source cannot get a token now ([feedback.CodeAgentTransportUnavailable]). Any
+	// other error means that there is no login
 	// ([feedback.CodeAgentAuthorizationUnavailable]).
 	TokenSource oauth2.TokenSource
-	// AllowInsecureHTTP allows plain http to any host. The token can then be
-	// read on the way.
+	// AllowInsecureHTTP allows plain http to any host. Everybody between the client
+	// and the Hub can then read the token.
 	AllowInsecureHTTP bool
 }
 
-// BailingHubAgentClient reads the evidence that one Hub keeps, under one
-// authorization. It is safe for concurrent use and does not change after
-// [New], save for what [WithNegotiationReuse] remembers.
+// BailingHubAgentClient reads the evidence of one Hub under one authorization. It is
+// safe for concurrent use. After [New] nothing in it changes but the negotiation that
+// [WithNegotiationReuse] remembers.
 type BailingHubAgentClient struct {
 	transport *boundary.Transport
 	hub       *inspection.Hub
 	tokens    *inspection.TokenSource
 }
 
-// New checks everything and gives a client. Its errors match
-// [feedback.CodeInvalidRequest] and name what is wrong without repeating it.
+// New checks all arguments and gives a client. Its errors match
+// [feedback.CodeInvalidRequest] and name the argument without repeating its value.
 func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 	settings, err := boundary.Apply(opts)
 	if err != nil {
@@ -77,13 +76,13 @@ func New(cfg Config, opts ...Option) (*BailingHubAgentClient, error) {
 	}, nil
 }
 
-// InvocationInspectionCapabilities negotiates: it asks whether this Hub offers
-// the inspection contract that this SDK reads. Every inspection does that by
-// itself.
+// InvocationInspectionCapabilities makes the negotiation alone: it asks whether this
+// Hub offers the inspection contract that this SDK reads. Every inspection negotiates
+// by itself.
 //
-// Every error is a [*feedback.Error]; a Hub without the contract is
-// [feedback.CodeAgentSchemaUnsupported]. The time limit and the repeats are
-// those of an inspection.
+// Every error is a [*feedback.Error]; its code is
+// [feedback.CodeAgentSchemaUnsupported] for a Hub without the contract. The time limit
+// and the repeats are those of an inspection.
 func (c *BailingHubAgentClient) InvocationInspectionCapabilities(ctx context.Context) (receipt.Capabilities, error) {
 	i, err := c.hub.Begin(ctx, "", c.tokens.Guard())
 	if err != nil {
@@ -97,15 +96,13 @@ func (c *BailingHubAgentClient) InvocationInspectionCapabilities(ctx context.Con
 	return capabilities, err
 }
 
-// InspectInvocation reads the receipt of an original invocation: what the Hub
-// knows of it now. It negotiates first. It runs, approves, resumes and repeats
-// nothing, and may be called as often as wanted.
+// InspectInvocation reads the receipt of an original invocation, which says what the
+// Hub knows of it now. It negotiates first. It never runs, approves, resumes or repeats
+// the operation, so a host may call it as often as it wants.
 //
-// The id is 64 lower-case hexadecimal digits. Every error is a
-// [*feedback.Error], and none of them, whatever its code, is evidence that the
-// operation did not happen. A
-// receipt that is not of this invocation and of the client's workspace is
-// refused.
+// The id has 64 lower-case hexadecimal digits. InspectInvocation refuses a receipt of
+// another invocation or another workspace. Every error is a [*feedback.Error]. No
+// error, whatever its code, is evidence that the operation did not happen.
 func (c *BailingHubAgentClient) InspectInvocation(ctx context.Context, invocationID string) (*receipt.Receipt, error) {
 	if !identifier.InvocationID(invocationID) {
 		return nil, invalid("The invocation id must be 64 lower-case hexadecimal digits.")
@@ -117,14 +114,14 @@ func (c *BailingHubAgentClient) InspectInvocation(ctx context.Context, invocatio
 	defer i.End()
 	observed, err := c.hub.Inspect(i, invocationID)
 	if err != nil {
-		c.hub.Forget() // any failure ends the reuse of a negotiation
+		c.hub.Forget() // the next inspection negotiates again after any failure
 	}
 	i.Log(err)
 	return observed, err
 }
 
-// CloseIdleConnections closes the idle connections of the client's own
-// transport. That of a borrowed HTTP client is its owner's to close.
+// CloseIdleConnections closes the idle connections of the client's own transport. It
+// leaves those of a borrowed HTTP client to the owner of that client.
 func (c *BailingHubAgentClient) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
 func invalid(message string) *feedback.Error { return inspection.Invalid(message) }

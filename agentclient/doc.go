@@ -1,7 +1,7 @@
 // Package agentclient asks a BailingHub how far an original invocation got.
 //
-// It is the low-level client: it sends two requests that read, checks what
-// comes back and can do nothing else.
+// It is the low-level client. It sends two read requests and checks the answers, and it
+// can send nothing else.
 //
 //	client, err := agentclient.New(agentclient.Config{
 //		HubURL:      "https://hub.example.com",
@@ -17,11 +17,11 @@
 //	}
 //	fmt.Println(observed.Progress().Sentence())
 //
-// Whoever uses it owns the connection: that the token source belongs to the
-// session which the operation was sent under is the caller's to know. Package
-// host knows it, from a registry of connections; most hosts want that one.
+// The caller of this package has to make sure that the token source belongs to the
+// session under which the operation was sent. Most hosts use package host instead,
+// which checks that with a registry of connections.
 //
-// A Hub is reached only through a round tripper that refuses every request
-// other than those two, follows no redirect, sets the token on the Hub's own
-// origin alone and reads a bounded answer.
+// Every request goes through a round tripper that refuses all but these two requests,
+// follows no redirect, sets the token for the Hub's own origin only and limits the
+// length of an answer.
 package agentclient

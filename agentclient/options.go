@@ -9,12 +9,12 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/nilcheck"
 )
 
-// Option changes what a client does by default. The functions of this package
-// whose names begin with With make one; a nil Option is an invalid request.
+// Option changes a default of a client. The functions of this package whose names begin
+// with With make one. A nil Option is an invalid request.
 type Option interface{ isOption() }
 
-// option is every Option. It is a boundary.Change too, which the packages that
-// take options know.
+// option is the type of every Option. It also implements boundary.Change, by which the
+// packages that accept options apply it.
 type option func(*boundary.Settings) error
 
 func (option) isOption() {}
@@ -22,22 +22,22 @@ func (option) isOption() {}
 // Apply implements [boundary.Change].
 func (o option) Apply(s *boundary.Settings) error { return o(s) }
 
-// WithHTTPClient borrows client for all requests: its transport, untouched, and
-// its Timeout, for each single request. Its cookie jar and its CheckRedirect
-// play no part: no cookie is sent and no redirect is followed.
+// WithHTTPClient borrows client for all requests. It uses the transport of client as it
+// is, and its Timeout for each single request. It does not use its cookie jar and its
+// CheckRedirect: no cookie is sent and no redirect is followed.
 //
-// Nil, and no such option, mean a transport of the client's own: cloned from
-// http.DefaultTransport, with up to 64 idle connections to the Hub, and with a
+// Without this option, or with nil, the agent client has a transport of its own: a
+// clone of http.DefaultTransport, with up to 64 idle connections to the Hub, and with a
 // proxy (from the environment, as usual) for an https Hub only. A client whose
 // Transport is nil stands for http.DefaultTransport itself.
 //
-// The client's own transport finds out that an HTTP/2 connection has died
-// without a sign, and uses no connection again after a request that ran out of
-// time on it. For a borrowed one both are its owner's: without SendPingTimeout
-// and PingTimeout in the [http.HTTP2Config] of the transport, every request to
-// such a Hub runs out of time until the connection ends. A request that the
-// transport would send for a second time, after it has once been written, is
-// ended instead, and counts as a lost connection.
+// The agent client's own transport notices a dead HTTP/2 connection by a ping, and
+// does not use a connection again after a request ran out of time on it. For a borrowed
+// transport its owner has to take care of both: without SendPingTimeout and PingTimeout
+// in its [http.HTTP2Config], every request to the Hub of a dead connection runs out of
+// time until the system closes the connection. Where a transport is about to send a
+// request a second time by itself, the agent client ends that request and treats it as
+// a lost connection.
 func WithHTTPClient(client *http.Client) Option {
 	return option(func(s *boundary.Settings) error {
 		if client != nil && client.Transport != nil && nilcheck.IsNil(client.Transport) {
@@ -48,9 +48,9 @@ func WithHTTPClient(client *http.Client) Option {
 	})
 }
 
-// WithTimeout limits the whole of an inspection: token, negotiation, receipt,
-// repeats and the waits between them. Zero means the default, 15 seconds; there
-// is no way to wait without a limit. A negative limit is an invalid request.
+// WithTimeout sets the time limit of a whole inspection: token, negotiation, receipt,
+// repeats and the waits between them. Zero means the default of 15 seconds; an
+// inspection without a limit is not possible. A negative limit is an invalid request.
 func WithTimeout(limit time.Duration) Option {
 	return option(func(s *boundary.Settings) error {
 		switch {
@@ -64,9 +64,9 @@ func WithTimeout(limit time.Duration) Option {
 	})
 }
 
-// WithMaxRetries limits how many requests of one inspection are repeated, in
-// all, after a lost connection or where the Hub cannot answer now. Zero means
-// never. The default is also the most: 2. Anything else is an invalid request.
+// WithMaxRetries limits how many requests one inspection repeats in all, after a lost
+// connection or where the Hub cannot answer now. It is 0, 1 or 2; the default is 2.
+// Anything else is an invalid request.
 func WithMaxRetries(most int) Option {
 	return option(func(s *boundary.Settings) error {
 		if most < 0 || most > boundary.DefaultMaxRetries {
@@ -77,12 +77,12 @@ func WithMaxRetries(most int) Option {
 	})
 }
 
-// WithLogger has one record written for each inspection and one for each
-// repeat: invocation id, feedback code, HTTP status, duration, and nothing
-// else. A call whose arguments are wrong is no inspection. Package host adds one
-// of level DEBUG for each refresh of a session, and those of a session that is
-// not saved: connection key and session id, and never a token. Nil, and no such
-// option, mean no records.
+// WithLogger writes one record for each inspection and one for each repeat. A record
+// has the invocation id, the feedback code, the HTTP status and a duration, and nothing
+// else. A call with wrong arguments is not an inspection and writes none. Package host
+// also writes a record of level DEBUG for each refresh of a session, and records about
+// a session that is not saved. These have the connection key and the session id, never
+// a token. Without this option, or with nil, nothing is logged.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(s *boundary.Settings) error {
 		s.Logger = logger
@@ -90,10 +90,10 @@ func WithLogger(logger *slog.Logger) Option {
 	})
 }
 
-// WithNegotiationReuse lets a good negotiation count for this long instead of
-// for one inspection, which saves one request of two. Any failure ends it at
-// once. Zero, and no such option, mean that every inspection negotiates, as the
-// Hub's contract has it. A negative time is an invalid request.
+// WithNegotiationReuse lets inspections use a good negotiation for this long, which
+// saves each of them one request of two. After any failure the next inspection
+// negotiates again. Without this option, or with zero, every inspection negotiates, as
+// the contract of the Hub says. A negative time is an invalid request.
 func WithNegotiationReuse(limit time.Duration) Option {
 	return option(func(s *boundary.Settings) error {
 		if limit < 0 {
