@@ -20,7 +20,7 @@ const (
 	receiptLimit      = 1 << 20
 )
 
-// Hub is a BailingHub as one workspace sees it, and what is remembered of its
+// Hub asks a BailingHub about the operations of one workspace, and remembers its
 // negotiation. It is safe for concurrent use.
 type Hub struct {
 	server    Server
@@ -44,7 +44,7 @@ func NewHub(client *boundary.Client, workspace string, settings boundary.Setting
 	}
 }
 
-// HubAgain is the sentence for what can be asked again at a Hub.
+// HubAgain ends the message of a failure after which a Hub can be asked again.
 const HubAgain = "The original can be inspected again."
 
 // Begin begins an inspection, or a negotiation where invocationID is empty; see
@@ -76,8 +76,8 @@ func (h *Hub) Negotiate(i *Inspection) (receipt.Capabilities, error) {
 	return capabilities, nil
 }
 
-// Inspect reads the receipt of an invocation, after a negotiation, unless one
-// that was made before still counts.
+// Inspect reads the receipt of an invocation. It negotiates first, unless an earlier
+// negotiation is still valid.
 func (h *Hub) Inspect(i *Inspection, invocationID string) (*receipt.Receipt, error) {
 	if !h.isNegotiated() {
 		if _, err := h.Negotiate(i); err != nil {
@@ -103,7 +103,8 @@ func (h *Hub) isNegotiated() bool {
 	return last != nil && time.Since(*last) < h.server.Settings.NegotiationReuse
 }
 
-// Forget ends the reuse of a negotiation: a failure has cast doubt on it.
+// Forget makes the next inspection negotiate again. It is called after a failure, which
+// may mean that the Hub has changed.
 func (h *Hub) Forget() { h.negotiated.Store(nil) }
 
 // hubCode reads the code of an error body: the string member "error" of one

@@ -15,26 +15,28 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
-// Server is a server and how it is asked. It does not change after it was made.
+// Server is a server that can be asked, and the settings for that. It does not change
+// after it was made.
 type Server struct {
-	// Name is what messages call it, such as "the Hub". Again is the sentence
-	// for what can be asked again.
+	// Name names the server in messages, such as "the Hub". Again ends the message
+	// of a failure after which the server can be asked again.
 	Name, Again string
-	// Client reaches it.
+	// Client sends the requests to the server.
 	Client *boundary.Client
-	// Settings are the time limit, the repeats and the log of an inspection.
+	// Settings has the time limit, the number of repeats and the log of an
+	// inspection.
 	Settings boundary.Settings
-	// Code reads the server's own code of an answer other than 200; nil where
-	// answers carry none.
+	// Code reads the server's own code from an answer other than 200; nil where
+	// answers have none.
 	Code func(*boundary.Answer) feedback.Code
 }
 
-// Subject is what an inspection is about, for its errors and its log records:
-// one of the two.
+// Subject names what an inspection is about in its errors and its log records. One of
+// the two fields is set.
 type Subject struct {
 	// InvocationID is the original invocation.
 	InvocationID string
-	// RequestID goes along with every request of the inspection.
+	// RequestID is sent with every request of the inspection.
 	RequestID string
 }
 
@@ -55,15 +57,16 @@ type Inspection struct {
 	caller, ctx context.Context
 	cancel      context.CancelFunc
 
-	retries    int    // what is left of them
+	retries    int    // repeats that are still allowed
 	dispatched bool   // a request was handed to the network
-	guarding   bool   // it waits for the guard; what for, the guard says
-	waitsFor   string // what it waits for else; "" before anything
-	requestID  string // what the last answer calls its request, or else what was sent as that
+	guarding   bool   // it waits for the guard, whose WaitsFor says for what
+	waitsFor   string // what it waits for, unless guarding; "" before the first wait
+	requestID  string // the id in the last answer, or the one that was sent where no answer came
 }
 
-// Begin starts the time limit; End ends it. A nil server is that of a client
-// that was not made as it should be.
+// Begin begins an inspection and its time limit. The caller calls End afterwards. A nil
+// server belongs to a client that its constructor did not make, which is an invalid
+// request.
 func (s *Server) Begin(ctx context.Context, subject Subject, guard Guard) (*Inspection, error) {
 	switch {
 	case ctx == nil:
@@ -79,26 +82,27 @@ func (s *Server) Begin(ctx context.Context, subject Subject, guard Guard) (*Insp
 // End releases what the inspection holds.
 func (i *Inspection) End() { i.cancel() }
 
-// WithGuard calls f, which asks the guard for something besides tokens, with the
-// caller's context within the time limit.
+// WithGuard calls f, which calls a method of the guard, with the caller's context within
+// the time limit. Should the inspection end meanwhile, its error says what the guard
+// waited for.
 func (i *Inspection) WithGuard(f func(context.Context) error) error {
 	i.waitForGuard()
 	return f(i.ctx)
 }
 
-// waitForGuard notes that the guard is waited for, unless the end has come
-// already: that was while something else was waited for.
+// waitForGuard notes that the inspection now waits for the guard. It notes nothing after
+// the end of the inspection, whose error must name what it waited for at that moment.
 func (i *Inspection) waitForGuard() {
 	if i.ctx.Err() == nil {
 		i.guarding = true
 	}
 }
 
-// Ended reports that the caller's context has ended, or the time limit has
-// passed.
+// Ended reports whether the caller's context has ended or the time limit has passed.
 func (i *Inspection) Ended() bool { return i.ctx.Err() != nil }
 
-// ended says what was waited for when the inspection ended.
+// ended gives the failure of an inspection that was ended, which says what it waited
+// for.
 func (i *Inspection) ended() failures.Failure {
 	if i.guarding {
 		return failures.EndedDuring(i.caller, i.guard.WaitsFor())
@@ -106,16 +110,16 @@ func (i *Inspection) ended() failures.Failure {
 	return failures.EndedDuring(i.caller, i.waitsFor)
 }
 
-// Invalid is the error of a bad argument.
+// Invalid makes the error of a bad argument.
 func Invalid(message string) *feedback.Error { return invalidFor("", message) }
 
-// invalidFor is Invalid where the caller gave a valid invocation id.
+// invalidFor does what Invalid does, for an inspection of a valid invocation id.
 func invalidFor(invocationID, message string) *feedback.Error {
 	return failures.New(failures.Failure{Event: failures.BadArgument, InvocationID: invocationID, Message: message})
 }
 
-// InvalidOption is the error of a list of options: that of an option as it is;
-// a nil one has none.
+// InvalidOption gives the error of a list of options. It gives the error of an option as
+// it is, and makes one for a nil option.
 func InvalidOption(err error) error {
 	if errors.Is(err, boundary.ErrNilOption) {
 		return Invalid("An option is nil.")
@@ -125,19 +129,19 @@ func InvalidOption(err error) error {
 
 // Question is one GET.
 type Question struct {
-	// Step is what the failure table calls it.
+	// Step is the step of the failure table.
 	Step failures.Step
-	// Path and Query are what goes on the wire after the server's base.
+	// Path and Query follow the server's base on the wire.
 	Path, Query string
 	// Limit is how many bytes the body of a 200 may have.
 	Limit int64
-	// Once says that the question is not repeated, whatever the settings are: who
-	// asks does that.
+	// Once says that Ask must not repeat the question, whatever the settings say,
+	// because its caller does that.
 	Once bool
 }
 
-// Ask gives an answer of status 200, after one forced refresh where that
-// helps.
+// Ask sends the question and gives an answer of status 200. After a 401 it lets the
+// guard replace the token, and sends the question again.
 func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 	var used *oauth2.Token
 	request := boundary.Request{
@@ -197,7 +201,7 @@ func (i *Inspection) Ask(q Question) (*boundary.Answer, error) {
 	return answer, nil
 }
 
-// answered is the failure that an answer other than 200, or none, stands for.
+// answered gives the failure of an answer other than 200, or of a missing answer.
 func (i *Inspection) answered(step failures.Step, answer *boundary.Answer) failures.Failure {
 	if answer == nil {
 		return failures.Failure{Event: failures.ConnectionLost, Step: step}
@@ -218,8 +222,8 @@ func (i *Inspection) Failure(f failures.Failure) error {
 	return failures.New(f)
 }
 
-// Refused gives the error of this inspection for an error of what read the body
-// of an answer of this status: a [*feedback.Error].
+// Refused gives the error of this inspection for a body that could not be used. err is
+// the [*feedback.Error] of the parser, and status the status of the answer.
 func (i *Inspection) Refused(err error, status int) error {
 	known, ok := errors.AsType[*feedback.Error](err)
 	if !ok || i.ctx.Err() != nil {
@@ -252,7 +256,7 @@ func (i *Inspection) passOn(step failures.Step, err error) error {
 	return i.Failure(failures.Failure{Step: step})
 }
 
-// answerTo is what an inspection waits for after a request.
+// answerTo names what an inspection waits for after a request, for messages.
 func (s *Server) answerTo(step failures.Step) string {
 	switch step {
 	case failures.Negotiation:

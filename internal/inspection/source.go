@@ -14,7 +14,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
-// What a token source may do besides; package agentclient says so to hosts.
+// The interfaces that a token source may implement besides. Package agentclient has the
+// same for hosts.
 type (
 	contextTokenSource interface {
 		TokenContext(ctx context.Context) (*oauth2.Token, error)
@@ -24,21 +25,21 @@ type (
 	}
 )
 
-// TokenSource is the caller's token source of a client, from which each of its
-// inspections gets a guard. It is safe for concurrent use.
+// TokenSource makes the guards for the inspections of a client that has a token source.
+// It is safe for concurrent use.
 type TokenSource struct {
-	// source gives the source and not the source itself, which would print with
-	// its client.
+	// source gives the token source. It is a function, because printing a client
+	// prints its fields: it would print the token source, and with it a token.
 	source func() oauth2.TokenSource
-	// Again is the sentence for what can be asked again.
+	// Again ends the message of a failure after which the server can be asked again.
 	Again string
-	// calls are those of a source that may ignore its context: by the access
-	// token that was refused, or "" to ask for one.
+	// calls has the calls of the source, which may ignore its context. The key is
+	// the access token that was refused, or "" for a call that asks for a token.
 	calls await.Shared[string, *oauth2.Token]
 }
 
-// NewTokenSource gives the guards of a client whose source is not nil. Again is
-// the sentence for what can be asked again.
+// NewTokenSource gives a TokenSource for a source that is not nil. See
+// [TokenSource.Again] for again.
 func NewTokenSource(source oauth2.TokenSource, again string) *TokenSource {
 	return &TokenSource{source: func() oauth2.TokenSource { return source }, Again: again}
 }
@@ -46,19 +47,19 @@ func NewTokenSource(source oauth2.TokenSource, again string) *TokenSource {
 // Guard gives the guard of one inspection.
 func (s *TokenSource) Guard() Guard { return &sourceGuard{tokens: s} }
 
-// sourceGuard asks the token source before each request, and at most once to
-// refresh.
+// sourceGuard asks the token source for a token before each request, and for a refresh
+// at most once.
 type sourceGuard struct {
 	tokens    *TokenSource
 	refreshed bool          // the source was asked to refresh
-	fresh     *oauth2.Token // what that gave, for the next request alone
+	fresh     *oauth2.Token // the token of the refresh, for the next request only
 }
 
 // WaitsFor implements [Guard].
 func (g *sourceGuard) WaitsFor() string { return "the token source" }
 
-// Token implements [Guard]: the token that the last refresh gave, or what the
-// source has. One that has expired is not sent.
+// Token implements [Guard]. It gives the token of a refresh once, and otherwise asks the
+// source. It never gives an expired token.
 func (g *sourceGuard) Token(ctx context.Context) (token *oauth2.Token, err error) {
 	if token, g.fresh = g.fresh, nil; token == nil || expired(token) {
 		if token, err = g.tokens.token(ctx); err != nil {
@@ -94,8 +95,8 @@ func expired(token *oauth2.Token) bool {
 	return !token.Expiry.IsZero() && !time.Now().Before(token.Expiry)
 }
 
-// token asks the source. It returns as soon as ctx is done, whatever the source
-// does.
+// token asks the source for a token. It returns when ctx ends, even where the source
+// does not.
 func (s *TokenSource) token(ctx context.Context) (*oauth2.Token, error) {
 	source := s.source()
 	ask := func(context.Context) (*oauth2.Token, error) { return source.Token() }
@@ -105,7 +106,7 @@ func (s *TokenSource) token(ctx context.Context) (*oauth2.Token, error) {
 	return s.usable(s.calls.Do(ctx, "", ask))
 }
 
-// usable lets a token through that can go into a header as it stands.
+// usable returns an error unless token can be sent in a header as it is.
 func (s *TokenSource) usable(token *oauth2.Token, err error) (*oauth2.Token, error) {
 	switch {
 	case err != nil:
@@ -122,8 +123,8 @@ func noToken(message string) error {
 	return failures.New(failures.Failure{Event: failures.NoAuthorization, Message: message})
 }
 
-// sourceError says what an error of the caller's token source means. Its text
-// goes no further: oauth2.RetrieveError, for one, quotes the server's answer.
+// sourceError says what an error of the caller's token source means. It does not pass on
+// the text of err: that of oauth2.RetrieveError, for example, quotes the server's answer.
 func (s *TokenSource) sourceError(err error) error {
 	unreachable := failures.Failure{Event: failures.ConnectionLost, Message: "The access token could not be renewed, because its server did not answer. " + s.Again}
 	if known, ok := errors.AsType[*feedback.Error](err); ok && known.Feedback.Category == feedback.CategoryTransportUnavailable {
