@@ -15,16 +15,17 @@ import (
 const (
 	defaultConcurrency = 8
 	maxConcurrency     = 1024
-	// batchNegotiation is how long a negotiation counts in a batch.
+	// batchNegotiation is how long a batch uses a negotiation.
 	batchNegotiation = 60 * time.Second
 )
 
-// Observation is what a batch learned of one of its entries: a receipt or an
-// error, never both.
+// Observation is the answer to one entry of a batch or a watch: a receipt or an error,
+// never both.
 type Observation struct {
 	// Original is the entry as it was given.
 	Original Original
-	// Receipt is what [Transport.InspectInvocation] would have given.
+	// Receipt is the receipt, as from [Transport.InspectInvocation]; nil where Err
+	// is not.
 	Receipt *receipt.Receipt
 	// Err is a [*feedback.Error].
 	Err error
@@ -33,13 +34,13 @@ type Observation struct {
 // BatchOption changes how [Transport.InspectInvocations] asks.
 type BatchOption interface{ applyToBatch(*batch) error }
 
-// Concurrency is how many inspections run at once: an option of a batch, and of
-// a watch of many. [WithConcurrency] makes it.
+// Concurrency is an option of a batch and of a watch of many: how many inspections run
+// at once. [WithConcurrency] makes it.
 type Concurrency struct{ n int }
 
 // WithConcurrency sets how many inspections run at once, 1 to 1,024. The
-// default is 8. Anything else is an invalid request. A watch of one original has
-// no use for it.
+// default is 8. Anything else is an invalid request. It has no effect on a watch of one
+// original.
 func WithConcurrency(n int) Concurrency { return Concurrency{n} }
 
 func (c Concurrency) applyToBatch(b *batch) error {
@@ -59,37 +60,36 @@ func (c Concurrency) check() error {
 	return nil
 }
 
-// InspectInvocations inspects many originals, of any number of bindings, and
-// yields what it learns as it comes. Each entry is answered once, in no
-// particular order; the same invocation may stand in the list twice. One entry
-// that fails stops no other.
+// InspectInvocations inspects many originals, of any number of bindings, and yields
+// each answer when it comes. Every entry gets one answer, in no particular order; the
+// list may have the same invocation twice. The failure of one entry does not stop the
+// others.
 //
-// A batch counts as one inspection of many ids: it negotiates once for each
-// binding, and again after 60 seconds or any failure, save for one that speaks
-// of one invocation alone, such as an id that the Hub does not know. Everything
-// else is as with [Transport.InspectInvocation], the checks of the binding before
-// and after each request included, and the time limit for each attempt.
+// A batch counts as one inspection of many ids. It negotiates once for each binding, and
+// again after 60 seconds or after a failure, unless the failure concerns one invocation
+// alone, such as an id that the Hub does not know. In everything else it does what
+// [Transport.InspectInvocation] does, including the checks of the binding before and
+// after each request, and the time limit of each attempt.
 //
-// A Hub that answers 429 or 503 makes the whole batch wait, as long as it asks
-// but at most 30 seconds at a time, and is asked about the same entry up to 8
-// times more, unless repeats are off (agentclient.WithMaxRetries). (A 503 that
-// speaks of one damaged record does not.) A wait that would last to the
-// deadline of ctx is not begun: what is left for that Hub gets its answer.
+// When a Hub answers 429 or 503, the whole batch waits for as long as the Hub asked, but
+// at most for 30 seconds at a time. Then it asks about the same entry again, up to 8
+// times, unless repeats are off (agentclient.WithMaxRetries). It does not wait for a 503
+// that reports one damaged record. It does not begin a wait that would last until the
+// deadline of ctx: the remaining entries of that Hub then get its last answer.
 //
-// A binding that has changed, a session that is gone or cannot be renewed, and a
-// Hub that refuses the negotiation, is silent at it, cannot be reached for it
-// three times in a row, or only ever answers 429 or 503, are not asked again:
-// the rest of the binding's entries get the same answer.
+// A batch stops asking about a binding, and gives the rest of its entries the same
+// answer, where the binding has changed, where the session has ended or cannot be
+// refreshed, and where the Hub refuses the negotiation, does not answer it in time,
+// cannot be reached for it three times in a row, or answers with nothing but 429 or 503.
 //
-// When the loop over the sequence ends early, by break, return or panic, all
-// work is stopped before it is left, except for the refresh of a session, which
-// saves what it got. When ctx ends, the entries that have no answer yet are
-// yielded as cancelled or timed out. The sequence can be ranged over again,
-// which asks again.
+// When the loop over the sequence ends early, by break, return or panic, the batch first
+// stops all its work. Only the refresh of a session goes on, and saves its tokens. When
+// ctx ends, the entries without an answer are yielded as cancelled or timed out. A second
+// loop over the sequence asks about all entries again.
 //
-// A batch opens no more connections to a Hub than it inspects at once, and keeps
-// them for the next batch until [Transport.CloseIdleConnections]. Those of a
-// borrowed HTTP client are its owner's to limit.
+// A batch opens at most as many connections to a Hub as it makes inspections at once, and
+// keeps them for the next batch until [Transport.CloseIdleConnections]. The owner of a
+// borrowed HTTP client has to limit its connections.
 func (t *Transport) InspectInvocations(ctx context.Context, originals []Original, opts ...BatchOption) iter.Seq[Observation] {
 	return func(yield func(Observation) bool) {
 		b := &batch{transport: t, caller: ctx, concurrency: defaultConcurrency, lanes: map[sessionKey]*lane{}, round: 1}
@@ -120,8 +120,8 @@ func (t *Transport) InspectInvocations(ctx context.Context, originals []Original
 	}
 }
 
-// batch is one ranging over InspectInvocations. One goroutine, that of the
-// caller, decides and yields; the others ask.
+// batch is the state of one loop over InspectInvocations. The goroutine of the caller
+// makes all decisions and yields the answers; the workers send the questions.
 type batch struct {
 	transport   *Transport
 	caller      context.Context
@@ -131,15 +131,15 @@ type batch struct {
 	entries []entry // never grows past its capacity
 	lanes   map[sessionKey]*lane
 	order   []*lane
-	next    int // the lane whose turn it is
+	next    int // index in order of the lane whose turn it is
 	open    int // entries without an answer
-	running int
+	running int // questions that workers are asking
 
-	workers sync.WaitGroup // those that ask
-	started int            // of them
+	workers sync.WaitGroup
+	started int // workers that were started
 
-	notBefore time.Time // a Hub asked to wait until then
-	round     int       // what is asked between two pauses is one
+	notBefore time.Time // the batch waits until then, because a Hub asked for it
+	round     int       // counts the pauses; all questions between two pauses have one round
 }
 
 func (b *batch) configure(ctx context.Context, opts []BatchOption) error {
@@ -171,9 +171,10 @@ func (b *batch) run(yield func(Observation) bool) {
 		close(todo)
 		b.workers.Wait()
 	}()
-	var answers []Observation // to be yielded
+	var answers []Observation // not yielded yet
 	for b.open > 0 {
-		// What has come may say that nothing is to be started now.
+		// All answers that have come are taken before anything is started, because
+		// they may say that the batch has to wait.
 		for come := true; come; {
 			select {
 			case w := <-done:
@@ -185,7 +186,7 @@ func (b *batch) run(yield func(Observation) bool) {
 		wake := b.start(ctx, todo, done)
 		if len(answers) == 0 {
 			var idle <-chan struct{}
-			if b.running == 0 { // what runs notices the end of the context itself
+			if b.running == 0 { // running questions notice the end of the context themselves
 				idle = ctx.Done()
 			}
 			select {
@@ -207,8 +208,8 @@ func (b *batch) run(yield func(Observation) bool) {
 	}
 }
 
-// start gets as much under way as may be, and gives a channel that says when to
-// look again; nil where something has to come back first.
+// start starts as many questions as may run. It gives a channel that fires when more
+// may be started; nil where one of the running questions has to end first.
 func (b *batch) start(ctx context.Context, todo chan *work, done chan<- *work) <-chan time.Time {
 	if ctx.Err() != nil {
 		return nil
@@ -232,7 +233,7 @@ func (b *batch) start(ctx context.Context, todo chan *work, done chan<- *work) <
 				}
 			})
 		}
-		todo <- w // there is room, and a worker that waits
+		todo <- w // does not block: the channel has room, and a worker waits
 	}
 	if b.running == b.concurrency {
 		return nil
@@ -257,7 +258,7 @@ func (b *batch) start(ctx context.Context, todo chan *work, done chan<- *work) <
 	return time.After(first.Sub(now))
 }
 
-// abandon answers what is left once the caller's context has ended.
+// abandon answers the remaining entries after the caller's context has ended.
 func (b *batch) abandon() (answers []Observation) {
 	now := time.Now()
 	for _, l := range b.order {
@@ -265,13 +266,13 @@ func (b *batch) abandon() (answers []Observation) {
 		if b.notBefore.After(now) {
 			waitedFor = "a pause that the Hub asked for to be over"
 		}
-		answers = append(answers, b.failed(l.left(), failures.New(failures.EndedDuring(b.caller, waitedFor)))...)
+		answers = append(answers, b.failed(l.takeRemaining(), failures.New(failures.EndedDuring(b.caller, waitedFor)))...)
 	}
 	return answers
 }
 
-// failed gives entries the same failure. A batch counts as one inspection: the
-// requests for one entry of a binding are requests for all of them.
+// failed gives entries the same failure. Because a batch counts as one inspection, a
+// request for one entry of a binding counts as sent for all of them.
 func (b *batch) failed(entries []*entry, failure *feedback.Error) (answers []Observation) {
 	for _, e := range entries {
 		same := *failure

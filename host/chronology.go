@@ -7,24 +7,23 @@ import (
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
-// A chronology keeps the latest observation of one original by the Hub's clock.
-// Answers can come in the wrong order, so an observation that is earlier than
-// the latest does not count by itself. But the clock can also have been set
-// back, or one of several nodes of the Hub can have run ahead and answered once:
-// then every later answer is an earlier one, and a watch that ignored them all
-// would never end. Two earlier answers in a row that advance between themselves
-// show that, and so does a settled one that is seen twice.
+// A chronology keeps the latest observation of one original, by the Hub's clock.
+//
+// Answers can come in the wrong order, so an observation with an earlier time than the
+// latest one is ignored at first. But the Hub's clock may have been set back, or one of
+// several nodes of the Hub may have a clock that is ahead and may have answered once.
+// From then on every answer has an earlier time, and a watch that ignored all of them
+// would never end. Two signs show that case: two ignored answers in a row of which the
+// second one has the later time, and a settled answer that comes twice.
 type chronology struct {
 	latest *receipt.Receipt
-	// earlier is the answer just before, where that one was earlier than the
-	// latest; else nil.
+	// earlier is the previous answer where that was ignored; else nil.
 	earlier *receipt.Receipt
-	// settled is the last settled answer that was earlier than the latest.
+	// settled is the last settled answer that was ignored.
 	settled *receipt.Receipt
 }
 
-// accept reports whether the observation counts, and keeps it as the latest
-// where it does.
+// accept reports whether the observation counts. Where it does, it becomes the latest.
 func (c *chronology) accept(observed *receipt.Receipt) bool {
 	if c.latest != nil && observed.ObservedAt.Before(c.latest.ObservedAt) {
 		advances := c.earlier != nil && observed.ObservedAt.After(c.earlier.ObservedAt)
@@ -41,8 +40,7 @@ func (c *chronology) accept(observed *receipt.Receipt) bool {
 	return true
 }
 
-// same reports whether two receipts tell the same, the time of observation
-// aside.
+// same reports whether two receipts are equal except for the time of observation.
 func same(a, b *receipt.Receipt) bool {
 	x, y := *a, *b
 	x.ObservedAt, y.ObservedAt = time.Time{}, time.Time{}

@@ -1,9 +1,9 @@
 // Package host answers an agent host's one question about an operation that it
 // sent: how far did it get?
 //
-// The host keeps, with each operation, what [Transport.Capture] gave before it
-// was sent. After a lost connection, a restart or an approval that nobody
-// watched, it asks:
+// Before the host sends an operation, it calls [Transport.Capture] and keeps the result
+// with the operation. After a lost connection, after a restart, or when an approval is
+// pending, it asks:
 //
 //	transport, err := host.New(store)
 //	if err != nil {
@@ -21,16 +21,16 @@
 //	}
 //	fmt.Println(observed.Progress().Sentence())
 //
-// [Transport.InspectInvocations] asks about many at once,
+// [Transport.InspectInvocations] asks about many operations at once,
 // [Transport.WatchInvocation] about one until it is settled, and
-// [Transport.WatchInvocations] about many until all are. [Explain] says for a
-// model or a screen what came of it. Package journal keeps the operations.
+// [Transport.WatchInvocations] about many until all of them are settled. [Explain] puts
+// an answer into plain words for a model or a screen. Package journal keeps the
+// operations of a host.
 //
-// The asking never runs, approves, resumes or repeats anything. It happens
-// under the original authorization or not at all: the connection and its
-// session are compared with the original ones before and after every request,
-// and whatever else the registry holds plays no part. Tokens are renewed as
-// the registry's contract has it, once for everybody. What a Hub gave and the
-// store cannot save is kept until it can: end a transport with [Transport.Close],
-// whose error says what it could not save.
+// An inspection never runs, approves, resumes or repeats an operation. It uses the
+// original authorization or fails: it compares the connection and its session with the
+// original ones before and after every request, and never uses another entry of the
+// registry. All inspections share one refresh of a session. Where the store cannot save
+// the new tokens, the transport keeps them and tries again: end a transport with
+// [Transport.Close], whose error says which sessions it could not save.
 package host

@@ -7,9 +7,9 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// failure says what an error of a check means for an inspection that has
-// begun: what was there and is gone, or is another one now, is a changed
-// binding.
+// failure says what an error of a check means for an inspection that has begun. A
+// connection or login that existed at the beginning and was removed or replaced since
+// is a changed binding.
 func (s *session) failure(err error) failures.Failure {
 	switch {
 	case errors.Is(err, errNoLogin):
@@ -28,8 +28,9 @@ func (s *session) failure(err error) failures.Failure {
 	}
 }
 
-// storeFailure says that the store failed. It passes on what package registry
-// itself says, and of somebody else's error no more than the sentinels in it.
+// storeFailure gives the failure of a store that failed. It shows the text of an error of
+// package registry. Of any other error it shows only the sentinels that it matches,
+// because its text may quote a secret.
 func storeFailure(err error) failures.Failure {
 	failure := failures.Failure{Event: failures.StoreFailed}
 	if known, ok := errors.AsType[*registry.Error](err); ok {
@@ -41,8 +42,7 @@ func storeFailure(err error) failures.Failure {
 	return failure
 }
 
-// sentinelsOf gives what package registry has a name for in an error of a
-// store.
+// sentinelsOf gives the sentinels of package registry that an error of a store matches.
 func sentinelsOf(err error) (found []error) {
 	for _, sentinel := range []error{registry.ErrNotFound, registry.ErrNotLoggedIn, registry.ErrDamaged, registry.ErrChanged, registry.ErrNotSynced, registry.ErrLocked} {
 		if errors.Is(err, sentinel) {

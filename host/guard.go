@@ -16,32 +16,33 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// maxForcedRefreshes is how often an inspection answers a 401 with its guard: at
-// most one of them renews the session, the other one only reads again.
+// maxForcedRefreshes is how often an inspection may call Refresh of its guard after a
+// 401. At most one of the calls refreshes the session; the other one only reads the store
+// again.
 const maxForcedRefreshes = 2
 
-// guard stands over one inspection. Before each request it compares the
-// connection and its login in the store with the original binding, and takes the
-// token from that very read; it has the session renewed at most once; and it
-// compares again after the answer.
+// guard checks the binding for one inspection. Before each request it reads the
+// connection and its login from the store, compares both with the original binding, and
+// takes the token from the same read. It refreshes the session at most once. After the
+// answer it compares again.
 //
-// A call of the store that outlives the inspection may still write to it, so
-// what such a call writes is atomic.
+// A call of the store may still run when the inspection has ended, and write to the
+// guard. The fields that such a call writes are atomic.
 type guard struct {
 	session *session
 
-	entered       atomic.Bool // the check at entry went well
-	refreshed     atomic.Bool // the one refresh was had
+	entered       atomic.Bool // the first check succeeded
+	refreshed     atomic.Bool // the one refresh that an inspection may make was made
 	refreshFailed atomic.Bool
 
-	reading atomic.Bool            // the store is being read, or that failed
-	waiting atomic.Pointer[flight] // the flight that is waited for; nil for none
+	reading atomic.Bool            // a read of the store runs, or has failed
+	waiting atomic.Pointer[flight] // the flight that the inspection waits for; nil for none
 
 	forced int           // how often Refresh was called
-	fresh  *oauth2.Token // what Refresh gave, for the repeat alone
+	fresh  *oauth2.Token // the token of Refresh, for the repeated request only
 
-	answered   time.Time       // when the inspection had its answer
-	suppressed *feedback.Error // the inspection's failure, where a check afterwards has one of its own
+	answered   time.Time       // when the answer came
+	suppressed *feedback.Error // the failure of the inspection where the check afterwards failed too, and counts more
 }
 
 var _ inspection.Guard = (*guard)(nil)
@@ -54,9 +55,9 @@ func (g *guard) WaitsFor() string {
 	return "the connection store"
 }
 
-// Token implements [inspection.Guard]: the access token of the very credentials
-// that were checked, renewed where it has not long to live. The first time is
-// the check at entry.
+// Token implements [inspection.Guard]. It gives the access token of the credentials that
+// it checked, and refreshes it first where it expires soon. The first call is the check
+// at the beginning of the inspection.
 func (g *guard) Token(ctx context.Context) (*oauth2.Token, error) {
 	if token := g.fresh; token != nil {
 		g.fresh = nil
@@ -69,11 +70,10 @@ func (g *guard) Token(ctx context.Context) (*oauth2.Token, error) {
 	return bearer(credentials), nil
 }
 
-// Refresh implements [inspection.Guard]. It renews the access token after a 401,
-// unless the refused one is not the stored one any more: then it only reads
-// again. An inspection that has had its refresh waits for one that somebody else
-// may have under way, in this process or another, and goes on with what that
-// brings.
+// Refresh implements [inspection.Guard]. It refreshes the access token after a 401. Where
+// the store has another token than the refused one by now, it only reads that. An
+// inspection that has made its one refresh waits for a refresh by somebody else, in this
+// process or another, and continues with the token of that.
 func (g *guard) Refresh(ctx context.Context, refused *oauth2.Token) (again bool, err error) {
 	if g.forced == maxForcedRefreshes {
 		return false, nil
@@ -87,7 +87,8 @@ func (g *guard) Refresh(ctx context.Context, refused *oauth2.Token) (again bool,
 	return true, nil
 }
 
-// bearer has no expiry: the session itself decides how long a token is used.
+// bearer gives the access token without its expiry: this package, not the engine,
+// decides how long a token is used.
 func bearer(credentials registry.Credentials) *oauth2.Token {
 	return &oauth2.Token{
 		AccessToken: credentials.AccessToken.Reveal(),
@@ -95,8 +96,8 @@ func bearer(credentials registry.Credentials) *oauth2.Token {
 	}
 }
 
-// usable gives credentials that were checked and whose access token can be used
-// now, renewed where it has not long to live.
+// usable gives checked credentials with an access token that can be used now. It
+// refreshes them first where the token expires soon.
 func (g *guard) usable(ctx context.Context) (registry.Credentials, error) {
 	s := g.session
 	for range maxRounds {
@@ -114,8 +115,7 @@ func (g *guard) usable(ctx context.Context) (registry.Credentials, error) {
 	return registry.Credentials{}, neverShown()
 }
 
-// replace gives checked credentials with another access token than the refused
-// one.
+// replace gives checked credentials whose access token is not the refused one.
 func (g *guard) replace(ctx context.Context, refused string) (registry.Credentials, error) {
 	s := g.session
 	waited := false
@@ -141,10 +141,10 @@ func (g *guard) replace(ctx context.Context, refused string) (registry.Credentia
 	return registry.Credentials{}, neverShown()
 }
 
-// check reads the connection and its login and gives the login only where both
-// are still the original ones. A login that is missing at entry is told apart
-// from one that disappeared. Where the store shows the credentials that an
-// unsaved rotation replaces, those of the rotation are given.
+// check reads the connection and its login, and gives the login only where both are still
+// the original ones. A login that is missing at the first check is another failure than
+// one that was removed later. Where the store still has the credentials that an unsaved
+// rotation replaces, check gives those of the rotation.
 func (g *guard) check(ctx context.Context) (registry.Credentials, error) {
 	g.reading.Store(true)
 	stored, err := g.session.stored(ctx)
@@ -159,15 +159,15 @@ func (g *guard) check(ctx context.Context) (registry.Credentials, error) {
 	return g.session.current(stored), nil
 }
 
-// checkAfter is the check after the answer. The error says what has changed.
+// checkAfter checks the binding after the answer. The error says what has changed.
 func (g *guard) checkAfter(ctx context.Context) error {
 	_, err := call(ctx, g.session.transport, g.check)
 	return err
 }
 
-// call calls what reads the host's store, and is not held up by a store that
-// ignores its context. Where the store never waits there is no need of another
-// goroutine.
+// call calls f, which reads the host's store. It returns when ctx ends, even where the
+// store ignores its context; for that it calls f in another goroutine, unless the reads
+// of the store never wait.
 func call(ctx context.Context, t *Transport, f func(context.Context) (registry.Credentials, error)) (registry.Credentials, error) {
 	if t.nonBlocking {
 		return f(ctx)

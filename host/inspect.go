@@ -12,8 +12,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
-// inspect does one inspection under a guard: the engine's requests, a comparison
-// with what the host recorded, and a check after the answer.
+// inspect makes one inspection with a guard: it sends the requests of the engine, compares
+// the receipt with what the host recorded, and lets the guard check after the answer.
 func inspect(ctx context.Context, hub *inspection.Hub, g *guard, original Original) (*receipt.Receipt, error) {
 	return guarded(ctx, hub, g, original.InvocationID, func(i *inspection.Inspection) (*receipt.Receipt, error) {
 		observed, err := hub.Inspect(i, original.InvocationID)
@@ -31,14 +31,14 @@ func inspect(ctx context.Context, hub *inspection.Hub, g *guard, original Origin
 	})
 }
 
-// negotiate negotiates under a guard.
+// negotiate makes a negotiation alone, with a guard.
 func negotiate(ctx context.Context, hub *inspection.Hub, g *guard) error {
 	_, err := guarded(ctx, hub, g, "", hub.Negotiate)
 	return err
 }
 
-// guarded asks under a guard, which has the last word: no answer is given past a
-// check that failed. An error says as well where the session is not saved.
+// guarded calls ask with a guard, and gives its answer only where the check of the guard
+// after it succeeds. Where the session is not saved, the error says that as well.
 func guarded[T any](ctx context.Context, hub *inspection.Hub, g *guard, invocationID string, ask func(*inspection.Inspection) (T, error)) (T, error) {
 	var none T
 	i, err := hub.Begin(ctx, invocationID, g)
@@ -54,8 +54,8 @@ func guarded[T any](ctx context.Context, hub *inspection.Hub, g *guard, invocati
 	return answer, nil
 }
 
-// confirm checks the binding after an answer, also after a failed one, which err
-// is. What has changed, and an end of the inspection, count for more than err.
+// confirm checks the binding after an answer, or after the failure err. A changed binding
+// and the end of the inspection are returned in place of err.
 func (g *guard) confirm(i *inspection.Inspection, err error) error {
 	failure, _ := errors.AsType[*feedback.Error](err)
 	switch {
@@ -64,7 +64,7 @@ func (g *guard) confirm(i *inspection.Inspection, err error) error {
 			return err
 		}
 		return i.Failure(failures.Failure{})
-	case !g.entered.Load(): // there was no answer, and the check at entry says why
+	case !g.entered.Load(): // nothing was sent, and err is that of the first check
 		return err
 	}
 	if changed := i.WithGuard(g.checkAfter); changed != nil {
@@ -74,7 +74,7 @@ func (g *guard) confirm(i *inspection.Inspection, err error) error {
 	return err
 }
 
-// isEnd reports the failure of a context or a time limit that ended.
+// isEnd reports whether a failure is that of a context or a time limit that ended.
 func isEnd(failure *feedback.Error) bool {
 	return failure.Feedback.Code == feedback.CodeAgentRequestTimeout || failure.Feedback.Code == feedback.CodeAgentRequestCancelled
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
-// lane is the part of a batch that belongs to one binding. While it has no
-// negotiation, one request is made in it at a time.
+// lane is the part of a batch that belongs to one binding. While it has no valid
+// negotiation, it makes one request at a time.
 type lane struct {
 	session *session
 	hub     *inspection.Hub
 
 	waiting []*entry
-	delayed []*entry // to be asked again, in the order of their times
+	delayed []*entry // to be asked again, sorted by their times
 
-	negotiating  bool
-	negotiated   time.Time // zero before it, and after a failure that is not of one invocation
-	unnegotiated int       // negotiations that failed, in a row
-	notBefore    time.Time // the next one
+	negotiating        bool
+	negotiated         time.Time // of the valid negotiation; zero where there is none
+	failedNegotiations int       // in a row
+	notBefore          time.Time // the next negotiation must not begin earlier
 
-	pushbacks  int  // rounds in a row in which the Hub pushed back
-	lastPushed int  // the last of them
-	dispatched bool // a request has left
-	ended      bool // what was left has got an answer
+	pushbacks  int  // rounds in a row in which the Hub answered 429 or 503
+	lastPushed int  // the last of these rounds
+	dispatched bool // a request was handed to the network
+	ended      bool // all remaining entries got an answer
 }
 
 // entry is one original of a batch.
@@ -40,7 +40,7 @@ type entry struct {
 	pushbacks, repeats int
 }
 
-// work is one thing to do in a lane, and what came of it.
+// work is one question to ask in a lane, with its outcome.
 type work struct {
 	lane  *lane
 	entry *entry // nil for a negotiation
@@ -70,13 +70,13 @@ func (b *batch) add(given Original) error {
 			return invalid("expected_binding.hub_url cannot be sent to.")
 		}
 		settings := b.transport.settings
-		settings.MaxRetries = 0 // the batch repeats, all together
+		settings.MaxRetries = 0 // the batch itself repeats questions, after a common pause
 		settings.NegotiationReuse = batchNegotiation
 		l = &lane{session: s, hub: inspection.NewHub(client, s.binding.Workspace, settings)}
 		b.lanes[s.sessionKey] = l
 		b.order = append(b.order, l)
 	} else {
-		b.transport.release(s) // the lane has it once
+		b.transport.release(s) // the lane has acquired the session before
 	}
 	b.entries = append(b.entries, entry{lane: l, original: given})
 	l.waiting = append(l.waiting, &b.entries[b.open])
@@ -90,7 +90,8 @@ func (b *batch) release() {
 	}
 }
 
-// pick takes the next thing to do, from the lanes in turn.
+// pick gives the next question to ask; nil where none may be asked now. The lanes take
+// turns.
 func (b *batch) pick(now time.Time) *work {
 	for range b.order {
 		l := b.order[b.next]
@@ -111,7 +112,8 @@ func (b *batch) pick(now time.Time) *work {
 	return nil
 }
 
-// run does the work and hands it back, whatever becomes of it; there is room.
+// run asks the question and sends the work to done, also after a panic. done has room, so
+// that run never waits for it.
 func (w *work) run(ctx context.Context, done chan<- *work) {
 	defer func() {
 		if !w.returned {
@@ -134,26 +136,26 @@ func (w *work) do(ctx context.Context) {
 		}
 		w.receipt, w.err = inspect(ctx, hub, &w.guard, w.entry.original)
 	}
-	// A failure that speaks of one invocation says nothing about the negotiation.
+	// After a failure that concerns one invocation alone the negotiation stays valid.
 	if failure, ok := errors.AsType[*feedback.Error](w.err); ok && (w.entry == nil || !failure.OfOneInvocation()) {
 		hub.Forget()
 	}
 }
 
-// delay keeps an entry until its time.
+// delay puts an entry among those that have to wait, sorted by their times.
 func (l *lane) delay(e *entry) {
 	at, _ := slices.BinarySearchFunc(l.delayed, e, func(a, b *entry) int { return a.notBefore.Compare(b.notBefore) })
 	l.delayed = slices.Insert(l.delayed, at, e)
 }
 
-// left takes all entries that nobody is asking about.
-func (l *lane) left() []*entry {
-	left := append(l.waiting, l.delayed...)
+// takeRemaining removes all entries that no worker is asking about, and gives them.
+func (l *lane) takeRemaining() []*entry {
+	remaining := append(l.waiting, l.delayed...)
 	l.waiting, l.delayed = nil, nil
-	return left
+	return remaining
 }
 
-// next takes the first that waits for nothing but its turn; nil for none.
+// next removes the first entry that need not wait, and gives it; nil where there is none.
 func (l *lane) next() *entry {
 	if len(l.waiting) == 0 {
 		return nil

@@ -12,47 +12,48 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// Original is the host's own record of an operation that it sent: which
-// invocation, and under which authorization. It comes from [Transport.Capture]
-// before the operation is sent, is kept with the operation, and is never put
-// together from what a model says.
+// Original is the host's own record of an operation that it sent: its invocation, and
+// the authorization under which it was sent. The host gets it from [Transport.Capture]
+// before it sends the operation, and keeps it with the operation. It must never make one
+// from what a model says.
 //
-// It holds no secret. Everything but Tool, AgentRunID and SessionEnds is
-// required, nothing is defaulted or trimmed.
+// An Original holds no secret. All fields but Tool, AgentRunID and SessionEnds are
+// required; no field has a default, and nothing is trimmed.
 type Original struct {
 	// InvocationID is the id of the original invocation: 64 lower-case
 	// hexadecimal digits.
 	InvocationID string `json:"invocation_id"`
 	// ConnectionKey names the connection that the operation was sent through.
 	ConnectionKey string `json:"connection_key"`
-	// Workspace is the one that the operation was sent to. It is the same as
-	// that of ExpectedBinding.
+	// Workspace is the workspace that the operation was sent to. It must equal the
+	// workspace of ExpectedBinding.
 	Workspace string `json:"workspace"`
-	// ExpectedBinding is what the connection was bound to then. An answer is
-	// given only while it still is.
+	// ExpectedBinding is the authorization that the connection had when the
+	// operation was sent. An inspection gives an answer only while the connection
+	// still has it.
 	ExpectedBinding registry.Binding `json:"expected_binding"`
-	// Tool is the tool that the host recorded; a receipt of another one is
-	// refused. Empty for no such check.
+	// Tool is the tool that the host recorded. An inspection refuses a receipt of
+	// another tool. Empty for no such check.
 	Tool string `json:"tool,omitempty"`
-	// AgentRunID is the run that the host recorded; a receipt of another one
-	// is refused. Empty for no such check.
+	// AgentRunID is the run that the host recorded. An inspection refuses a receipt
+	// of another run. Empty for no such check.
 	AgentRunID string `json:"agent_run_id,omitempty"`
-	// SessionEnds is when the session ends for good, in UTC: until then the
-	// operation can be asked about. It is told, and not compared. Zero where it
-	// is not known.
+	// SessionEnds is when the session ends for good, in UTC. After that the
+	// operation cannot be inspected any more. It is for the host to know; an
+	// inspection does not compare it. Zero where it is not known.
 	SessionEnds time.Time `json:"session_ends,omitzero"`
 }
 
-// NewInvocationID makes the id of a new operation: 64 hexadecimal digits from
-// the system's random source. The operation is captured, kept and sent under it.
+// NewInvocationID makes the id of a new operation: 64 hexadecimal digits from the
+// system's random source. The host captures, keeps and sends the operation with this id.
 func NewInvocationID() string {
 	var id [32]byte
-	_, _ = rand.Read(id[:]) // It never fails.
+	_, _ = rand.Read(id[:]) // never fails
 	return hex.EncodeToString(id[:])
 }
 
-// Check says what is wrong with an original that no inspection would take. The
-// error is a [*feedback.Error] with [feedback.CodeInvalidRequest].
+// Check returns an error for an original that an inspection would refuse as not valid.
+// The error is a [*feedback.Error] with [feedback.CodeInvalidRequest].
 func (o Original) Check() error {
 	if err := o.valid(); err != nil {
 		return err
@@ -61,7 +62,7 @@ func (o Original) Check() error {
 	return err
 }
 
-// valid checks what an original says of its invocation.
+// valid checks the fields of an original about its invocation.
 func (o Original) valid() error {
 	return o.firstWrong([]argument{
 		{identifier.InvocationID(o.InvocationID), "invocation_id must be 64 lower-case hexadecimal digits."},
@@ -72,8 +73,8 @@ func (o Original) valid() error {
 	})
 }
 
-// sessionKey checks what a valid original says of its authorization, and gives
-// that with the Hub URL in normal form.
+// sessionKey checks the fields of a valid original about its authorization, and gives
+// the authorization with the Hub URL in normal form.
 func (o Original) sessionKey() (sessionKey, error) {
 	key := sessionKey{o.ConnectionKey, o.ExpectedBinding}
 	hubURL, err := huburl.Normalize(o.ExpectedBinding.HubURL, true) // the connection says whether http is allowed
@@ -104,8 +105,8 @@ func (o Original) firstWrong(arguments []argument) error {
 
 func invalid(message string) *feedback.Error { return invalidFor("", message) }
 
-// invalidFor is invalid with the invocation id that the caller gave, if it is
-// one.
+// invalidFor does what invalid does, and puts the invocation id of the caller into the
+// error where it has the form of one.
 func invalidFor(invocationID, message string) *feedback.Error {
 	if !identifier.InvocationID(invocationID) {
 		invocationID = ""

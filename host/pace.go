@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// A Hub that says 429 or 503 makes the whole batch wait: as long as it
-	// asks, but no longer than longestPause; where it does not say, firstPause,
-	// doubled with each time in a row.
+	// When a Hub answers 429 or 503, the whole batch waits: for as long as the Hub
+	// asked, or else for firstPause, doubled with each such round in a row, but
+	// never longer than longestPause.
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
-	// pauseJitter comes on top, so that not everybody is back at once.
+	// A random time up to pauseJitter is added to a pause. Without it, all clients of
+	// a Hub would come back at the same moment.
 	pauseJitter = 200 * time.Millisecond
-	// maxPushbacks is how often one entry is asked again after 429 or 503, and
-	// how many pauses in a row a binding may bring on without one good answer.
+	// maxPushbacks is how often a batch asks about one entry again after 429 or 503,
+	// and how many pauses in a row one binding may cause without a good answer.
 	maxPushbacks = 8
-	// maxUnnegotiated is how many negotiations in a row may fail before the
-	// rest of a binding's entries get the answer of the last one.
-	maxUnnegotiated = 3
+	// maxFailedNegotiations is how many negotiations of a binding may fail in a row
+	// before the rest of its entries get the failure of the last one.
+	maxFailedNegotiations = 3
 )
 
-// take decides what came back means for its entry, its lane and the batch, and
-// gives the answers that it settles.
+// take decides what the outcome of a question means for its entry, its lane and the
+// batch, and gives the answers to entries that follow from it.
 func (b *batch) take(w *work) []Observation {
 	b.running--
 	if w.entry == nil {
@@ -48,20 +49,20 @@ func (b *batch) take(w *work) []Observation {
 	return b.takeFailure(w, failure)
 }
 
-// takeAnswer is take for what went well.
+// takeAnswer does what take does, for a question that succeeded.
 func (b *batch) takeAnswer(w *work) []Observation {
 	l := w.lane
 	if w.entry == nil {
-		l.dispatched, l.negotiated, l.unnegotiated = true, w.guard.answered, 0
+		l.dispatched, l.negotiated, l.failedNegotiations = true, w.guard.answered, 0
 		return nil
 	}
 	l.pushbacks = 0
 	return []Observation{b.answer(w.entry, w.receipt, nil)}
 }
 
-// takeFailure is take for what failed: it slows the batch down where the Hub
-// asks for that, and then gives up the lane, or has the same asked again, or
-// gives the failure as the answer.
+// takeFailure does what take does, for a question that failed. It makes the batch wait
+// where the Hub asks for that. Then it gives up the lane, or puts the entry back to be
+// asked about again, or gives the failure as its answer.
 func (b *batch) takeFailure(w *work, failure *feedback.Error) []Observation {
 	l, e := w.lane, w.entry
 	if e == nil || !failure.OfOneInvocation() {
@@ -72,7 +73,7 @@ func (b *batch) takeFailure(w *work, failure *feedback.Error) []Observation {
 		if e != nil {
 			l.delay(e)
 		}
-		return nil // abandon says it
+		return nil // abandon will answer the entry
 	}
 	inTime := b.hearPushback(w, failure)
 	switch {
@@ -83,15 +84,15 @@ func (b *batch) takeFailure(w *work, failure *feedback.Error) []Observation {
 	case b.givesUp(w, failure):
 		return b.end(e, []*lane{l}, failure)
 	case e == nil && isStoreFailure(failure):
-		return b.end(l.next(), nil, failure) // it is the answer to one
+		return b.end(l.next(), nil, failure) // it answers one entry only
 	case e == nil, b.again(w, failure):
 		return nil
 	}
 	return b.end(e, nil, failure)
 }
 
-// end answers an entry, if there is one, and all that is left in these lanes with
-// a failure, and asks nothing more in them.
+// end answers an entry, unless that is nil, and all remaining entries of these lanes with
+// a failure, and ends the lanes.
 func (b *batch) end(e *entry, lanes []*lane, failure *feedback.Error) []Observation {
 	var answered []*entry
 	if e != nil {
@@ -99,14 +100,14 @@ func (b *batch) end(e *entry, lanes []*lane, failure *feedback.Error) []Observat
 	}
 	for _, l := range lanes {
 		l.ended = true
-		answered = append(answered, l.left()...)
+		answered = append(answered, l.takeRemaining()...)
 	}
 	return b.failed(answered, failure)
 }
 
-// hearPushback slows the batch down where the Hub said that it has too much to
-// do, also where a check after that answer has failed. It reports false where the
-// pause would last to the caller's deadline.
+// hearPushback makes the batch wait where the Hub answered that it has too much to do,
+// also where a check after that answer failed. inTime is false where the wait would last
+// until the caller's deadline.
 func (b *batch) hearPushback(w *work, failure *feedback.Error) (inTime bool) {
 	switch suppressed := w.guard.suppressed; {
 	case suppressed != nil && pushedBack(suppressed):
@@ -117,8 +118,8 @@ func (b *batch) hearPushback(w *work, failure *feedback.Error) (inTime bool) {
 	return true
 }
 
-// repeats reports a failure after which the same request may be sent again by
-// itself (contract, section 4). That of a renewal of the session is not.
+// repeats reports whether the batch may send the same request again after a failure by
+// itself (contract, section 4). It may not after a failed refresh of the session.
 func (b *batch) repeats(failure *feedback.Error) bool {
 	return b.transport.settings.MaxRetries > 0 &&
 		failure.Feedback.Category == feedback.CategoryTransportUnavailable &&
@@ -126,40 +127,41 @@ func (b *batch) repeats(failure *feedback.Error) bool {
 		!boundary.WillRefuseAgain(failure)
 }
 
-// pushedBack reports that the Hub has too much to do. Not every 503 says so.
+// pushedBack reports whether a failure says that the Hub has too much to do. Not every 503
+// does.
 func pushedBack(failure *feedback.Error) bool {
 	return (failure.StatusCode == http.StatusTooManyRequests || failure.StatusCode == http.StatusServiceUnavailable) &&
 		failure.Feedback.Category == feedback.CategoryTransportUnavailable
 }
 
-// isStoreFailure reports a failure that no Hub has a part in. The store may be
-// well again for the next entry.
+// isStoreFailure reports whether the host's store failed. It may work again for the next
+// entry, so that such a failure does not end a lane.
 func isStoreFailure(failure *feedback.Error) bool {
 	return failure.Feedback.Code == feedback.CodeUnknownFailure && failure.StatusCode == 0
 }
 
-// givesUp reports whether a failure is the answer to all that is left in its
-// lane. Where not, a negotiation that failed is made again.
+// givesUp reports whether a failure answers all remaining entries of its lane. Where it
+// does not, a failed negotiation is made again.
 func (b *batch) givesUp(w *work, failure *feedback.Error) bool {
 	l := w.lane
 	switch {
 	case pushedBack(failure) && l.pushbacks > maxPushbacks:
 		return true
 	case pushedBack(failure) && b.repeats(failure):
-		l.unnegotiated = 0
+		l.failedNegotiations = 0
 		l.notBefore = b.notBefore
 	case w.entry != nil:
 		return failure.Feedback.Code == feedback.CodeAgentAuthorizationUnavailable &&
-			failure.StatusCode != http.StatusForbidden // that may be one tool's
+			failure.StatusCode != http.StatusForbidden // a 403 may concern one tool only
 	case isStoreFailure(failure):
 		return false
 	case !b.repeats(failure):
 		return true
 	default:
-		wait, ok := boundary.RepeatWait(l.unnegotiated, failure.RetryAfter)
-		l.unnegotiated++
+		wait, ok := boundary.RepeatWait(l.failedNegotiations, failure.RetryAfter)
+		l.failedNegotiations++
 		l.notBefore = w.guard.answered.Add(wait)
-		if !ok || l.unnegotiated == maxUnnegotiated || b.tooLate(l.notBefore) {
+		if !ok || l.failedNegotiations == maxFailedNegotiations || b.tooLate(l.notBefore) {
 			return true
 		}
 	}
@@ -169,7 +171,8 @@ func (b *batch) givesUp(w *work, failure *feedback.Error) bool {
 	return false
 }
 
-// again puts an entry back to be asked once more, where it may be.
+// again puts an entry back to be asked about once more. It reports false where that is
+// not allowed.
 func (b *batch) again(w *work, failure *feedback.Error) bool {
 	e := w.entry
 	switch {
@@ -198,10 +201,9 @@ func (b *batch) logRepeat(e *entry, failure *feedback.Error, at time.Time) {
 	boundary.LogRepeat(b.caller, b.transport.settings.Logger, slog.String("invocation_id", e.original.InvocationID), string(failure.Feedback.Code), failure.StatusCode, time.Until(at))
 }
 
-// slowDown makes the whole batch wait, unless that would last to the caller's
-// deadline, or nothing is left to ask that Hub. What was asked in an earlier
-// round speaks of a pause that was made already, and makes the next one no
-// longer.
+// slowDown makes the whole batch wait, unless that would last until the caller's deadline
+// or there is nothing left to ask that Hub. The answer to a question of an earlier round
+// does not make the next pause longer, because the batch has paused since it was asked.
 func (b *batch) slowDown(w *work, asked time.Duration) (inTime bool) {
 	l := w.lane
 	if w.round > l.lastPushed {
@@ -225,7 +227,7 @@ func (b *batch) slowDown(w *work, asked time.Duration) (inTime bool) {
 	return true
 }
 
-// sameHub gives the lanes at the Hub of one.
+// sameHub gives all lanes with the Hub of l.
 func (b *batch) sameHub(l *lane) (same []*lane) {
 	for _, other := range b.order {
 		if other.session.binding.HubURL == l.session.binding.HubURL {
@@ -235,8 +237,8 @@ func (b *batch) sameHub(l *lane) (same []*lane) {
 	return same
 }
 
-// tooLate reports that the caller's context has a deadline, and it is not after
-// t: what waits until then is better answered now.
+// tooLate reports whether the deadline of the caller's context is not after t. An entry
+// that would wait until t is then answered at once.
 func (b *batch) tooLate(t time.Time) bool {
 	deadline, ok := b.caller.Deadline()
 	return ok && !t.Before(deadline)

@@ -22,44 +22,44 @@ import (
 )
 
 const (
-	// lockLimit is how long a store may wait for its lock (contract, section
-	// 5); a flight waits this long and the time limit of an inspection for its
-	// turn.
+	// lockLimit is how long a store may wait for its lock (contract, section 5). A
+	// flight waits for this and the time limit of an inspection until its update
+	// begins.
 	lockLimit = 20 * time.Second
-	// saveLimit is how long a flight waits for the save of what it brought.
+	// saveLimit is how long a flight waits until its tokens are saved.
 	saveLimit = registry.SaveLimit + 5*time.Second
-	// refusalMemory is for how long a refresh token that brought no rotation is
-	// not sent again (contract, section 6).
+	// refusalMemory is how long a refresh token that the Hub did not exchange is not
+	// sent again (contract, section 6).
 	refusalMemory = time.Minute
-	// maxExchanged is how many refresh tokens that were exchanged are remembered
-	// of a session. An older one that comes back, as from a backup, has no session
-	// left to lose.
+	// maxExchanged is how many exchanged refresh tokens of a session are remembered,
+	// so that none is sent twice. Where the store shows an even older one, as after
+	// the restore of a backup, the session is lost anyway.
 	maxExchanged = 8
 )
 
-// flight is one call of the store's UpdateCredentials, for everyone who needs
-// what it brings. It saves a rotation that is not saved yet; else it replaces an
-// access token at the Hub, where it has one to replace.
+// flight is one call of the store's UpdateCredentials, which all inspections share that
+// need its result. It saves the rotation that is not saved yet, if there is one. Else it
+// exchanges the refresh token at the Hub, if it has an access token to replace.
 type flight struct {
 	session  *session
-	replaces registry.Secret // the access token; none in a flight that sends nothing
-	done     chan struct{}   // closed at its end; err and panicked are set by then
+	replaces registry.Secret // the access token to replace; empty in a flight that sends nothing
+	done     chan struct{}   // closed at the end, when err and panicked are set
 	err      error
 	panicked any
 
 	step     atomic.Int32
-	sent     atomic.Bool // the refresh token went to the Hub
+	sent     atomic.Bool // the refresh token was sent to the Hub
 	patience patience
 
-	// What follows is guarded by the session's mu.
-	rotation *rotation // what it has to save; nil for nothing
-	outcome  outcome   // of that
-	unsynced bool      // it is saved, and may not outlast a power failure
-	reason   string    // why it is not saved, safe to show
+	// The following fields are guarded by the session's mu.
+	rotation *rotation // the rotation to save; nil for none
+	outcome  outcome   // of the rotation
+	unsynced bool      // the rotation is saved, but may not outlast a power failure
+	reason   string    // why the rotation is not saved, safe to show
 	record   *exchange // nil where nothing was sent
 }
 
-// The steps of a flight, for whoever gives up on it.
+// The steps of a flight, which the error of a caller that stops waiting names.
 const (
 	stepLock int32 = iota
 	stepStore
@@ -67,20 +67,20 @@ const (
 	stepSave
 )
 
-// exchange is one refresh token's way to the Hub, for the log.
+// exchange is the log record of one refresh token that was sent to the Hub.
 type exchange struct {
 	took time.Duration
 	err  error
 }
 
-// refusal is what a refresh token got that brought no rotation.
+// refusal is the outcome of a refresh token that the Hub did not exchange.
 type refusal struct {
 	refreshToken registry.Secret
-	until        time.Time // not sent again before
+	until        time.Time // the token is not sent again before that
 	err          error
 }
 
-// stage says what the flight waits for.
+// stage names what the flight waits for, for messages.
 func (f *flight) stage() string {
 	switch f.step.Load() {
 	case stepLock:
@@ -97,9 +97,9 @@ func (f *flight) stage() string {
 	}
 }
 
-// refresh replaces an access token, unless somebody has already. All who want
-// the same share one flight; whoever gives up returns at once, and the flight
-// goes on and saves.
+// refresh replaces an access token, unless somebody else has done so already. All
+// inspections that want to replace the same token share one flight. An inspection whose
+// context ends returns at once; the flight goes on and saves its tokens.
 func (s *session) refresh(ctx context.Context, replaces registry.Secret, g *guard) error {
 	for {
 		f, err := s.join(ctx, replaces, g)
@@ -116,8 +116,8 @@ func (s *session) refresh(ctx context.Context, replaces registry.Secret, g *guar
 	}
 }
 
-// waitForOthers returns when nobody has a refresh under way that began before,
-// in this process or any other. It sends nothing.
+// waitForOthers waits until every refresh of the session that began before has ended, in
+// this process and every other. It sends nothing.
 func (s *session) waitForOthers(ctx context.Context, g *guard) error {
 	f, err := s.join(ctx, registry.Secret{}, g)
 	if err != nil {
@@ -126,10 +126,10 @@ func (s *session) waitForOthers(ctx context.Context, g *guard) error {
 	if f.replaces == (registry.Secret{}) {
 		return f.err
 	}
-	return nil // what is stored now says how it ended
+	return nil // the caller reads from the store how the refresh ended
 }
 
-// join waits for the flight that is under way, or else for a new one.
+// join waits for the running flight. Where there is none, it starts one.
 func (s *session) join(ctx context.Context, replaces registry.Secret, g *guard) (*flight, error) {
 	f, own := s.take(replaces)
 	if f == nil {
@@ -151,8 +151,8 @@ func (s *session) join(ctx context.Context, replaces registry.Secret, g *guard) 
 	return f, nil
 }
 
-// take gives the flight that is under way, or a new one for its caller to fly;
-// nil for a transport that is closed.
+// take gives the running flight. Where there is none, it makes one, own is true and the
+// caller has to run it. It gives nil for a transport that is closed.
 func (s *session) take(replaces registry.Secret) (f *flight, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *session) take(replaces registry.Secret) (f *flight, own bool) {
 	return s.newFlight(replaces), true
 }
 
-// newFlight begins a flight where none is under way; s.mu is held.
+// newFlight makes the flight of a session that has none. The caller holds s.mu.
 func (s *session) newFlight(replaces registry.Secret) *flight {
 	s.flight = &flight{session: s, replaces: replaces, done: make(chan struct{})}
 	return s.flight
@@ -175,7 +175,7 @@ func (s *session) newFlight(replaces registry.Secret) *flight {
 func (s *session) fly(ctx context.Context, f *flight) {
 	f.err = failures.New(failures.Failure{Event: failures.StoreFailed})
 	defer close(f.done)
-	defer func() { // a panic of the log handler
+	defer func() { // the log handler of the host may panic
 		if value := recover(); value != nil && f.panicked == nil {
 			f.panicked = value
 		}
@@ -187,8 +187,9 @@ func (s *session) fly(ctx context.Context, f *flight) {
 	f.err = s.update(ctx, f)
 }
 
-// update runs the flight through the store. The store is held to its contract:
-// it gets one turn, once, and none after its call has ended.
+// update calls the store's UpdateCredentials for the flight. Whatever the store does, the
+// refresh token is used at most once: the store's first call of the function is the only
+// one that does anything, and only before UpdateCredentials has returned or was given up.
 func (s *session) update(ctx context.Context, f *flight) error {
 	limit := sum(lockLimit, s.transport.settings.Timeout)
 	wait, giveUp := context.WithCancel(ctx)
@@ -200,7 +201,7 @@ func (s *session) update(ctx context.Context, f *flight) error {
 
 	turn, ran := make(chan struct{}, 1), make(chan error, 1)
 	turn <- struct{}{}
-	take := func() bool {
+	takeTurn := func() bool {
 		select {
 		case <-turn:
 			return true
@@ -209,12 +210,12 @@ func (s *session) update(ctx context.Context, f *flight) error {
 		}
 	}
 	_, err := await.Do(wait, func(context.Context) (struct{}, error) {
-		defer s.calling()()
+		defer s.countCall()()
 		return struct{}{}, s.transport.store.UpdateCredentials(ctx, s.connectionKey, func(ctx context.Context, current registry.Credentials) (next registry.Credentials, err error) {
-			if !take() {
+			if !takeTurn() {
 				return current, failures.New(failures.Failure{Event: failures.StoreFailed})
 			}
-			err = failures.New(failures.Failure{Event: failures.StoreFailed}) // of a panic
+			err = failures.New(failures.Failure{Event: failures.StoreFailed}) // stays where rotate panics
 			defer func() { ran <- err }()
 			f.step.Store(stepStore)
 			next, err = s.rotate(ctx, f, current)
@@ -223,7 +224,7 @@ func (s *session) update(ctx context.Context, f *flight) error {
 		})
 	})
 	var refused error
-	if !take() { // it has begun, and has ended unless the store returned early
+	if !takeTurn() { // the function was called; it may still run where the store returned early
 		select {
 		case refused = <-ran:
 		case <-wait.Done():
@@ -237,23 +238,23 @@ func (s *session) update(ctx context.Context, f *flight) error {
 			Message: "The connection store did not answer in time, so any answer is withheld. What was waited for: " + f.stage() + "."})
 	}
 	if s.judge(f, err) || err == nil || errors.Is(err, registry.ErrChanged) {
-		return nil // whoever waits reads again, and checks what is there now
+		return nil // the inspections that wait read the store again, and check what it has
 	}
 	if _, own := errors.AsType[*feedback.Error](err); own {
 		return err
 	}
 	failure := s.failure(err)
-	if ctx.Err() != nil { // that of the flight is nobody's deadline
+	if ctx.Err() != nil { // the time limit of the flight is not a deadline of any caller
 		failure.Causes = sentinelsOf(err)
 	}
 	return failures.New(failure)
 }
 
-// sum adds two times, up to the longest that there is.
+// sum adds two durations, and gives the greatest Duration where that overflows.
 func sum(a, b time.Duration) time.Duration { return a + min(b, math.MaxInt64-a) }
 
-// calling counts a call of the store that begins, until what it gives is called.
-func (s *session) calling() (returned func()) {
+// countCall counts a call of the store's UpdateCredentials until returned is called.
+func (s *session) countCall() (returned func()) {
 	count := func(n int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -263,8 +264,8 @@ func (s *session) calling() (returned func()) {
 	return func() { count(-1) }
 }
 
-// patience is for how long a flight waits for its store. The zero value is
-// ready.
+// patience is a time limit that can be extended: how long a flight waits for its store.
+// The zero value is ready for use.
 type patience struct {
 	mu    sync.Mutex
 	timer *time.Timer
@@ -279,15 +280,16 @@ func (p *patience) begin(limit time.Duration, giveUp func()) {
 	p.timer = time.AfterFunc(limit, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !time.Now().Before(p.until) { // else it was renewed just now
+		if !time.Now().Before(p.until) { // else extend has just set a later time
 			p.over = true
 			giveUp()
 		}
 	})
 }
 
-// renew lets it last this long from now. It reports whether it was not over.
-func (p *patience) renew(limit time.Duration) bool {
+// extend sets the limit to this long from now. It reports false, and does nothing, where
+// the limit had passed already.
+func (p *patience) extend(limit time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
@@ -298,7 +300,7 @@ func (p *patience) renew(limit time.Duration) bool {
 	return true
 }
 
-// end is over for good.
+// end stops the timer. The limit counts as passed from then on.
 func (p *patience) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -306,8 +308,9 @@ func (p *patience) end() {
 	p.timer.Stop()
 }
 
-// rotate gives the credentials that follow current, or current itself where
-// there is nothing to replace.
+// rotate is the function that the store calls in UpdateCredentials. It gives the
+// credentials to store in place of current, or current itself where nothing has to be
+// replaced.
 func (s *session) rotate(ctx context.Context, f *flight, current registry.Credentials) (registry.Credentials, error) {
 	if next, ok := s.saveAgain(f, current); ok {
 		return next, nil
@@ -317,7 +320,7 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 		return current, failures.New(s.failure(err))
 	}
 	if !now.Equal(current) || current.AccessToken != f.replaces {
-		return current, nil // somebody else was first; whoever waits reads again
+		return current, nil // somebody else has replaced it; the inspections that wait read that
 	}
 	if err := s.maySend(current); err != nil {
 		return current, err
@@ -325,9 +328,10 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 	if err := ctx.Err(); err != nil {
 		return current, failures.New(failures.Ended(ctx))
 	}
-	// Once it is sent it has its own whole time: what the Hub says must not be
-	// lost because the lock was long in coming.
-	if !f.patience.renew(sum(saveLimit, s.transport.settings.Timeout)) {
+	// The exchange gets the whole time limit from now on. Otherwise a flight that
+	// waited long for the lock could give up after sending the refresh token, and
+	// lose the new tokens.
+	if !f.patience.extend(sum(saveLimit, s.transport.settings.Timeout)) {
 		return current, failures.New(failures.Failure{Event: failures.StoreFailed})
 	}
 	start := time.Now()
@@ -338,12 +342,12 @@ func (s *session) rotate(ctx context.Context, f *flight, current registry.Creden
 	if err == nil {
 		next, err = s.accept(answer, start, current)
 	}
-	f.patience.renew(saveLimit)
+	f.patience.extend(saveLimit)
 	s.exchangedAt(f, start, current, next, refused, err)
 	return next, err
 }
 
-// maySend says why a refresh token is not to be sent; nil where it may be.
+// maySend returns an error where a refresh token must not be sent.
 func (s *session) maySend(current registry.Credentials) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,8 +365,8 @@ func (s *session) maySend(current registry.Credentials) error {
 
 func hashOf(token registry.Secret) [sha256.Size]byte { return sha256.Sum256([]byte(token.Reveal())) }
 
-// exchangedAt notes what came of a refresh token that was sent. Refused says
-// that there was an answer after which it is not sent again for a while.
+// exchangedAt records the outcome of a refresh token that was sent. refused says that the
+// Hub gave an answer after which the token must not be sent again for refusalMemory.
 func (s *session) exchangedAt(f *flight, start time.Time, current, next registry.Credentials, refused bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,9 +383,10 @@ func (s *session) exchangedAt(f *flight, start time.Time, current, next registry
 	}
 }
 
-// send posts the refresh token, once. Where it gives an answer, that says
-// whether there is a rotation. Refused says that the answer, or what came of
-// it, was none after which the same token may be sent again at once.
+// send posts the refresh token, once. It gives the answer, which accept decides about, or
+// an error where there is none or the Hub cannot answer now. refused says that the Hub
+// answered with a status after which the same token must not be sent again at once, even
+// where the rest of the answer was lost.
 func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answer *boundary.Answer, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.transport.settings.Timeout)
 	defer cancel()
@@ -397,7 +402,7 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answe
 	answer, err = s.client.Do(ctx, boundary.Request{
 		Method: http.MethodPost, Path: boundary.RefreshPath, Body: body, Limit: grant.Limit,
 		Decisive: func(int) bool { return true },
-		Answering: func(status int) { // whatever becomes of the rest
+		Answering: func(status int) { // called even where the rest of the answer is lost
 			answered.Store(!(failures.Failure{Status: status}).Repeated())
 		},
 	})
@@ -427,8 +432,9 @@ func (s *session) send(ctx context.Context, refreshToken registry.Secret) (answe
 	return answer, refused, nil
 }
 
-// accept takes an answer to a refresh for the credentials that follow current:
-// of the same session and client, and in the form of contract section 6.
+// accept gives the credentials that follow current from the answer to a refresh. The
+// answer must have the form of the contract, section 6, and the same session and client
+// app as current.
 func (s *session) accept(answer *boundary.Answer, start time.Time, current registry.Credentials) (registry.Credentials, error) {
 	if answer.Status != http.StatusOK {
 		return current, refusedBy(answer)
@@ -447,8 +453,8 @@ func (s *session) accept(answer *boundary.Answer, start time.Time, current regis
 	return next, nil
 }
 
-// refusedBy says what an answer means that is no good rotation, and that does
-// not say to come back later.
+// refusedBy gives the error of an answer that gives no tokens, with a status that does not
+// mean that the Hub cannot answer now.
 func refusedBy(answer *boundary.Answer) error {
 	switch {
 	case answer.Unusable || !isHubs(answer):
@@ -459,8 +465,8 @@ func refusedBy(answer *boundary.Answer) error {
 	return noLogin(answer.Status, "The Hub refused to renew the original session. Its client app may be disabled, the session may have ended, or a process that shared this connection store ended before it could save a renewed session. It is tried again in a minute at the earliest; else a person has to restore its access. A new login is another session, which does not read this operation.")
 }
 
-// isHubs reports whether an answer has the form of all of a Hub's: one JSON
-// object, that of a refusal with a code.
+// isHubs reports whether an answer has the form of every answer of a Hub: one JSON object,
+// which has a code where it refuses something.
 func isHubs(answer *boundary.Answer) bool {
 	var refusal struct {
 		Error string `json:"error"`

@@ -16,51 +16,52 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// refreshMargin is how long an access token must still live to be used as it
-// is (contract, section 6).
+// refreshMargin is how long before its end an access token is refreshed (contract,
+// section 6).
 const refreshMargin = 30 * time.Second
 
-// maxRounds is how often the store may say that somebody else has renewed the
-// session, and then show the old one.
+// maxRounds is how often the store may report that somebody else has refreshed the session
+// and still give the old tokens, before that is a failure of the store.
 const maxRounds = 5
 
 var (
-	// errNotOriginal says that a check met another binding than the original.
+	// errNotOriginal says that a check found another binding than the original one.
 	errNotOriginal = errors.New("the connection is bound to something else")
-	// errNoLogin says that there was no login to begin with.
+	// errNoLogin says that the first check found no login.
 	errNoLogin = errors.New("the connection has no login")
 )
 
-// sessionKey is what a session is: a connection as an original knows it.
+// sessionKey identifies a session: the connection and the binding of an original.
 type sessionKey struct {
 	connectionKey string
 	binding       registry.Binding
 }
 
-// session is the original authorization of some invocations: how the store is
-// checked for it, and how it is renewed. It is the only code that holds a
-// credential. Each inspection under it has a [guard].
+// session is the original authorization of some invocations. It reads and compares what
+// the store has, and refreshes the tokens. Only this code handles credentials. Each
+// inspection of these invocations has a [guard] that uses the session.
 type session struct {
 	sessionKey
 	transport *Transport
-	secure    bool             // no consent of the connection to plain http is needed
+	secure    bool             // the Hub URL is allowed without AllowInsecureHTTP
 	client    *boundary.Client // for the refresh
 	hub       atomic.Pointer[inspection.Hub]
 
-	users int       // what is under way with it; guarded by the transport's mu
-	used  time.Time // when the last of them was over; guarded by the transport's mu
+	users int       // calls that use the session; guarded by the transport's mu
+	used  time.Time // when the last of them ended; guarded by the transport's mu
 
 	mu        sync.Mutex
-	flight    *flight             // the flight under way; nil for none
+	flight    *flight             // the running flight; nil for none
 	calls     int                 // calls of the store's UpdateCredentials that have not returned
 	unsaved   *unsaved            // the rotation that the store has not saved; nil for none
-	exchanged [][sha256.Size]byte // of the refresh tokens that brought the last rotations
-	refused   refusal             // the last refresh token that brought none
-	short     bool                // the last access token was inside the margin when it came
+	exchanged [][sha256.Size]byte // hashes of the last refresh tokens that were exchanged
+	refused   refusal             // the last refresh token that was not exchanged
+	short     bool                // the last new access token had less than refreshMargin left
 }
 
-// session gives the one session of a valid original, until release. What is
-// known by the same words was checked before.
+// session gives the session of a valid original. The caller releases it afterwards. An
+// original with the connection and the binding of a remembered session is not checked
+// again, because that session was.
 func (t *Transport) session(original Original) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,9 +91,9 @@ func (t *Transport) session(original Original) (*session, error) {
 	_, err = huburl.Normalize(key.binding.HubURL, false)
 	s := &session{sessionKey: key, transport: t, secure: err == nil, client: client, users: 1}
 	s.forgetNegotiation()
-	looks := 0
+	checks := 0
 	for other, old := range t.sessions {
-		if looks++; looks > maxLooks || len(t.sessions) < maxSessions {
+		if checks++; checks > maxEvictionChecks || len(t.sessions) < maxSessions {
 			break
 		}
 		if old.users == 0 && old.isIdle(now) {
@@ -110,8 +111,8 @@ func (t *Transport) release(s *session) {
 	s.used = time.Now()
 }
 
-// sweep forgets the sessions that nobody has asked for in a long time; t.mu is
-// held.
+// sweep forgets the sessions that nobody has used for sessionMemory. The caller holds
+// t.mu.
 func (t *Transport) sweep(now time.Time) {
 	t.swept = now
 	for key, s := range t.sessions {
@@ -121,30 +122,30 @@ func (t *Transport) sweep(now time.Time) {
 	}
 }
 
-// isIdle reports that forgetting the session loses nothing and lets nothing be
-// sent too early: no flight is under way, every rotation is saved, and no
-// refresh token is waiting for its minute.
+// isIdle reports whether the session can be forgotten: no flight runs, every rotation is
+// saved, and there is no refusal to remember, which keeps a refresh token from being sent
+// again too early.
 func (s *session) isIdle(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flight == nil && s.unsaved == nil && !now.Before(s.refused.until)
 }
 
-// forgetNegotiation ends the reuse of a negotiation, also of one that is under
-// way now.
+// forgetNegotiation makes later inspections negotiate again. They do not use a negotiation
+// either that runs at this moment.
 func (s *session) forgetNegotiation() {
 	s.hub.Store(inspection.NewHub(s.client, s.binding.Workspace, s.transport.settings))
 }
 
-// stored reads the connection and its login and gives the login where both are
-// still the original ones.
+// stored reads the connection and its login, and gives the login where both are still the
+// original ones.
 func (s *session) stored(ctx context.Context) (registry.Credentials, error) {
 	if store, ok := s.transport.store.(registry.LoginReader); ok {
 		connection, credentials, err := store.ConnectionCredentials(ctx, s.connectionKey)
 		if err == nil && !(s.isOf(connection) && s.isLogin(connection, credentials)) {
 			err = errNotOriginal
 		}
-		if !errors.Is(err, registry.ErrNotLoggedIn) { // of the original connection, or of another one
+		if !errors.Is(err, registry.ErrNotLoggedIn) { // whose connection may not be the original one
 			return credentials, err
 		}
 	}
@@ -174,10 +175,10 @@ func (s *session) isLogin(connection registry.Connection, credentials registry.C
 		credentials.ClientAppID == s.binding.ClientAppID && credentials.Workspace == s.binding.Workspace && credentials.SessionID == s.binding.SessionID
 }
 
-// isHub compares a URL with the original one, in normal form and as far as the
-// connection allows it.
+// isHub reports whether a URL is that of the original Hub. It compares the normal forms,
+// and refuses plain http where the connection does not allow it.
 func (s *session) isHub(hubURL string, connection registry.Connection) bool {
-	if hubURL == s.binding.HubURL { // the usual case, in normal form
+	if hubURL == s.binding.HubURL { // the usual case: both are in normal form
 		return s.secure || connection.AllowInsecureHTTP
 	}
 	normal, err := huburl.Normalize(hubURL, connection.AllowInsecureHTTP)
@@ -188,9 +189,9 @@ func neverShown() error {
 	return failures.New(failures.Failure{Event: failures.StoreFailed, Message: "The connection store speaks of newer credentials and does not show them, so any answer is withheld."})
 }
 
-// needsRefresh reports whether credentials are to be renewed before they are
-// used. What was just renewed, what ends with its session, and what cannot be
-// renewed before its rotation is saved is used until it has run out.
+// needsRefresh reports whether credentials have to be refreshed before they are used. An
+// access token is used until it expires where it was short when it came, where it ends
+// with its session, and where an unsaved rotation has to be saved before another refresh.
 func (s *session) needsRefresh(credentials registry.Credentials) bool {
 	left := time.Until(credentials.AccessExpiresAt)
 	s.mu.Lock()

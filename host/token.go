@@ -11,22 +11,20 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
-// Token gives the access token of exactly the session that an original was
-// captured under, for the host's own sending of the operation. It sends no
-// operation: at most the refresh of the session goes to the Hub.
+// Token gives the access token of the session that an original was captured under, so
+// that the host can send the operation itself. Token never sends an operation: the only
+// request that it may send is the refresh of the session.
 //
-// The connection and its session are compared with original.ExpectedBinding like
-// before every request of an inspection, and the token comes from the very read
-// that was compared. Where it has less than 30 seconds left, it is renewed
-// through the store, so that a host that was idle does not send with a token that
-// has run out. Its Expiry is when it runs out. The token is for the very next
-// request, to the Hub of the binding alone: ask again before the one after that,
-// because the login can be replaced or removed at any time.
+// It compares the connection and its session with original.ExpectedBinding, as before
+// every request of an inspection, and gives the token of the same read. A token with less
+// than 30 seconds left is first refreshed through the store, so that a host that was idle
+// does not send an expired token. The Expiry of the token is when it expires. Use the
+// token for the next request to the Hub of the binding only, and call Token again before
+// the request after that, because the login can be replaced or removed at any time.
 //
-// It takes no longer than the time limit of an inspection. Every error is a
-// [*feedback.Error], with the codes of an inspection; where there is one, the
-// operation was not sent by this call, and should not be sent under anything
-// else instead.
+// Token takes no longer than the time limit of an inspection. Every error is a
+// [*feedback.Error] with a code of an inspection. After an error the operation was not
+// sent, and the host should not send it under another authorization instead.
 func (t *Transport) Token(ctx context.Context, original Original) (*oauth2.Token, error) {
 	switch {
 	case ctx == nil:
@@ -60,16 +58,16 @@ func (t *Transport) Token(ctx context.Context, original Original) (*oauth2.Token
 	return nil, s.noted(&named)
 }
 
-// TokenSource gives [Transport.Token] for one original as a token source. What
-// it gives is an agentclient.ContextTokenSource too. Each call of Token checks
-// the binding again; nothing is remembered in between, and nothing is checked
-// before the first call. It is safe for concurrent use.
+// TokenSource gives a token source that calls [Transport.Token] for one original. It is
+// also an agentclient.ContextTokenSource. Each call checks the binding again: the source
+// remembers nothing, and checks nothing before the first call. It is safe for concurrent
+// use.
 //
-// Ask it before each request, and set the header of that request. It is not for
-// [oauth2.Transport], which sets the token on every request that passes through
-// it, those of a redirect to another host included, so that the token leaves
-// the Hub; nor for [oauth2.ReuseTokenSource], which gives a token without a look
-// at the binding until that has run out.
+// Ask the source before each request, and set the header of that request. Do not use it
+// with [oauth2.Transport], which sets the token on every request, also on one that a
+// redirect sends to another host, which would then get the token. Do not use it with
+// [oauth2.ReuseTokenSource] either, which gives the same token until it expires, without
+// checking the binding.
 func (t *Transport) TokenSource(original Original) oauth2.TokenSource {
 	return tokenSource{t, original}
 }

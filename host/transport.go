@@ -22,37 +22,39 @@ import (
 )
 
 const (
-	// maxSessions is how many sessions are remembered, unless more are in use,
-	// not saved, or have a refresh token that is not sent again just now.
+	// maxSessions is how many sessions are remembered. There may be more where
+	// sessions are in use, are not saved, or have a refresh token that must not be
+	// sent again for a while.
 	maxSessions = 1024
-	// sessionMemory is for how long a session is remembered that nobody asks
-	// for, and sweepInterval how often such are looked for.
+	// sessionMemory is how long a session is remembered that nobody uses, and
+	// sweepInterval is how often the transport forgets such sessions.
 	sessionMemory = time.Hour
 	sweepInterval = time.Minute
-	// maxLooks is at how many of those a new one looks to find some that can be
-	// forgotten.
-	maxLooks = 16
+	// maxEvictionChecks is how many remembered sessions are checked, when there are
+	// maxSessions and one is added, to find some that can be forgotten. Without this
+	// limit, each new session would check all of them.
+	maxEvictionChecks = 16
 )
 
-// Transport inspects original invocations through the connections of a store.
-// It is safe for concurrent use and meant to live as long as the host.
+// Transport inspects original invocations through the connections of a store. It is safe
+// for concurrent use. A host makes one at its start and closes it at its end.
 type Transport struct {
 	store       registry.Store
 	nonBlocking bool // the store's reads never wait for anything
 	settings    boundary.Settings
-	shared      *boundary.Transport // of all connections
+	shared      *boundary.Transport // for the requests of all connections
 
-	saves  chan struct{} // one for each session that is being saved again
+	saves  chan struct{} // has a value for each session that is being saved again
 	closed atomic.Bool   // set with mu held
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
-	swept    time.Time // when sessions were last looked through
+	swept    time.Time // when sweep last checked all sessions
 }
 
-// New gives a transport over the host's store. The options are those of the
-// low-level client, with the same defaults; one HTTP transport serves all
-// connections, and another one of its kind the batches. Its errors match
+// New makes a transport that uses the host's store. The options are those of the
+// low-level client, with the same defaults. One HTTP transport serves all connections, and
+// another one like it serves the batches. The errors of New match
 // [feedback.CodeInvalidRequest].
 func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 	if nilcheck.IsNil(store) {
@@ -76,12 +78,13 @@ func New(store registry.Store, opts ...agentclient.Option) (*Transport, error) {
 	}, nil
 }
 
-// Capture gives what to keep of an operation before it is sent: the connection
-// and its session as they are bound now, and when that session ends. It reads
+// Capture gives the record that a host keeps of an operation before it sends it: the
+// present authorization of the connection, and the time when its session ends. It reads
 // the store and sends nothing.
 //
-// Every error is a [*feedback.Error]. A connection that is not there, or has no
-// login, is [feedback.CodeAgentAuthorizationUnavailable].
+// Every error is a [*feedback.Error]. Its code is
+// [feedback.CodeAgentAuthorizationUnavailable] where there is no such connection or it has
+// no login.
 func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID string) (Original, error) {
 	switch {
 	case ctx == nil:
@@ -115,8 +118,9 @@ func (t *Transport) Capture(ctx context.Context, connectionKey, invocationID str
 	return Original{}, failures.New(failure)
 }
 
-// bound reads what a connection and its login are bound to, as an original
-// without an invocation. They agree with each other, or the store is damaged.
+// bound reads the authorization of a connection and gives it as an original without an
+// invocation. It is an error of the store where the login does not belong to the
+// connection.
 func bound(ctx context.Context, store registry.Store, key string) (Original, error) {
 	connection, err := store.Connection(ctx, key)
 	if err != nil {
@@ -136,30 +140,31 @@ func bound(ctx context.Context, store registry.Store, key string) (Original, err
 	}
 	return Original{
 		ConnectionKey: key, Workspace: binding.Workspace, ExpectedBinding: binding,
-		// To the millisecond, as it is stored, so that it is equal to itself after
-		// a way through JSON.
+		// Cut to the millisecond, as it is stored. Otherwise an original that was
+		// written as JSON and read again would not be equal to itself.
 		SessionEnds: credentials.RefreshExpiresAt.UTC().Truncate(time.Millisecond),
 	}, nil
 }
 
-// InspectInvocation reads the receipt of an original invocation under its
-// original authorization: what the Hub knows of it now. It runs, approves,
-// resumes and repeats nothing, and may be called as often as wanted.
+// InspectInvocation reads the receipt of an original invocation, which says what the Hub
+// knows of it now, under its original authorization. It never runs, approves, resumes or
+// repeats the operation, so a host may call it as often as it wants.
 //
-// Connection and session are compared with original.ExpectedBinding at the
-// beginning, immediately before every request, and after the answer, a failed
-// one too. A difference at any point is [feedback.CodeAgentBindingChanged], and
-// no answer is given. No default, alias, current connection or other session
-// is tried instead. An access token with less than 30 seconds left, or one that
-// the Hub refuses, is renewed once, through the store. Where the store cannot
-// save what the Hub gave, inspections go on under it while the store's reads
-// show the same binding, and this transport tries to save it again and again:
-// see [ErrSessionUnsaved], [Transport.Unsaved] and [Transport.Close].
+// It compares the connection and its session with original.ExpectedBinding at the
+// beginning, immediately before every request, and after the answer, also after a failed
+// one. A difference at any point is [feedback.CodeAgentBindingChanged], and no answer is
+// given. It never tries a default, an alias, the current connection or another session
+// instead.
 //
-// Every error is a [*feedback.Error], and none of them, whatever its code, is
-// evidence that the operation did not happen. What a store's own error says
-// goes no further, because it may quote a secret: a host that wants to see it
-// logs it in its store.
+// It refreshes an access token that has less than 30 seconds left or that the Hub
+// refuses, once, through the store. Where the store cannot save the new tokens,
+// inspections use them as long as the store shows the same binding, and this transport
+// tries to save them again and again: see [ErrSessionUnsaved], [Transport.Unsaved] and
+// [Transport.Close].
+//
+// Every error is a [*feedback.Error]. No error, whatever its code, is evidence that the
+// operation did not happen. The text of a store's own error is never shown, because it
+// may quote a secret: a host that wants to see it logs it in its store.
 func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*receipt.Receipt, error) {
 	switch {
 	case ctx == nil:
@@ -178,7 +183,7 @@ func (t *Transport) InspectInvocation(ctx context.Context, original Original) (*
 	start := time.Now()
 	observed, err := inspect(ctx, s.hub.Load(), &guard{session: s}, original)
 	if err != nil {
-		s.forgetNegotiation() // any failure ends the reuse of a negotiation
+		s.forgetNegotiation() // the next inspection negotiates again after any failure
 	}
 	t.logInspection(ctx, start, original.InvocationID, err)
 	return observed, err
@@ -193,7 +198,7 @@ func (t *Transport) logInspection(ctx context.Context, start time.Time, invocati
 	boundary.LogInspection(ctx, t.settings.Logger, start, slog.String("invocation_id", invocationID), string(code), status)
 }
 
-// CloseIdleConnections closes the idle connections of the transport's own HTTP
-// transport. That of a borrowed HTTP client is its owner's to close. It ends
-// nothing: what ends a transport is [Transport.Close].
+// CloseIdleConnections closes the idle connections of the transport's own HTTP transport.
+// It leaves those of a borrowed HTTP client to the owner of that client. It does not end
+// the transport: [Transport.Close] does.
 func (t *Transport) CloseIdleConnections() { t.shared.CloseIdleConnections() }

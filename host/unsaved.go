@@ -18,68 +18,69 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// ErrSessionUnsaved says that a Hub has renewed a session and the connection
-// store has not saved it. The transport keeps the renewed session and goes on
-// trying to save it; only the end of the process loses it. It is in the errors
-// of inspections that fail while that is so, whatever else they failed of, and
-// in that of [Transport.Close].
+// ErrSessionUnsaved says that a Hub has given new tokens for a session and the connection
+// store has not saved them. The transport keeps the tokens and tries again and again to
+// save them; only the end of the process loses them. The error of every inspection that
+// fails meanwhile, for whatever reason, matches ErrSessionUnsaved, and so does the error of
+// [Transport.Close].
 var ErrSessionUnsaved = errors.New("host: a renewed session is not saved")
 
 const (
-	// A save that failed is tried again after firstSavePause, doubled with each
-	// time up to longestSavePause, with a jitter.
+	// A save that failed is tried again after a pause with a jitter. The pause begins
+	// with firstSavePause and doubles up to longestSavePause.
 	firstSavePause   = 100 * time.Millisecond
 	longestSavePause = 30 * time.Second
-	// neededSavePause is how long after a try that failed the next one comes
-	// where an inspection needs the session.
+	// neededSavePause is the pause after a failed save where an inspection needs the
+	// session to be saved.
 	neededSavePause = time.Second
-	// maxSaves is how many sessions are saved again at once.
+	// maxSaves is how many sessions the transport tries to save at once.
 	maxSaves = 16
 	// maxNamed is how many sessions the error of Close names.
 	maxNamed = 20
 )
 
-// rotation is a good answer to a refresh: the credentials that it replaces, as
-// they were stored, and those that follow them.
+// rotation is the result of a refresh: the stored credentials that it replaces, and the
+// credentials with the new tokens.
 type rotation struct {
 	replaced, next registry.Credentials
-	since          time.Time // the Hub gave it
+	since          time.Time // when the Hub gave the new tokens
 }
 
-// isStored reports whether these are the very credentials that follow, whatever
-// the store makes of their times.
+// isStored reports whether stored has the new tokens. It does not compare the times, which
+// a store may cut.
 func (r *rotation) isStored(stored registry.Credentials) bool { return sameTokens(stored, r.next) }
 
-// isDue reports whether these are the very credentials that are to be replaced.
+// isDue reports whether stored still has the tokens that the rotation replaces.
 func (r *rotation) isDue(stored registry.Credentials) bool { return sameTokens(stored, r.replaced) }
 
 func sameTokens(a, b registry.Credentials) bool {
 	return a.Binding() == b.Binding() && a.AccessToken == b.AccessToken && a.RefreshToken == b.RefreshToken
 }
 
-// unsaved is a rotation that the store has not saved. It is kept until the store
-// has it, or a newer login or a removal takes its place, or it has run out. It
-// is changed with the session's mu held.
+// unsaved is a rotation that the store has not saved. The session keeps it until the store
+// has saved it, until a newer login or a removal has taken its place, or until its refresh
+// token has expired. The session's mu guards it.
 type unsaved struct {
 	rotation
-	reason string // what the store said, safe to show; "" where it cannot be shown
+	reason string // the store's error, safe to show; "" where it cannot be shown
 
-	pause time.Duration // before the next try, without its jitter
-	tried time.Time     // when the last one failed
-	due   time.Time     // when the next one comes
+	pause time.Duration // before the next save, without its jitter
+	tried time.Time     // when the last save failed
+	due   time.Time     // when the next save begins
 	timer *time.Timer
 }
 
-// outcome is what became of a rotation that a flight had to save.
+// outcome is the outcome of saving the rotation of a flight.
 type outcome int
 
 const (
 	notSaved   outcome = iota
-	saved              // the store has it
-	superseded         // a newer login or a removal won
+	saved              // the store has saved the rotation
+	superseded         // a newer login or a removal has taken its place
 )
 
-// current gives the credentials that count where the store shows these.
+// current gives the credentials to use where the store has stored: the new ones of the
+// unsaved rotation where stored has the tokens that it replaces, else stored.
 func (s *session) current(stored registry.Credentials) registry.Credentials {
 	s.mu.Lock()
 	u := s.unsaved
@@ -90,25 +91,26 @@ func (s *session) current(stored registry.Credentials) registry.Credentials {
 	case u.isDue(stored):
 		s.mu.Unlock()
 		return u.next
-	case u.isStored(stored): // the save that was reported as failed was none that failed
+	case u.isStored(stored): // the store had saved the rotation although it returned an error
 		s.drop()
 		s.mu.Unlock()
 		s.logSaved(context.Background(), u)
 		return stored
 	}
-	s.saveSoon() // which gives it up, or not, with no other update under way
+	s.saveSoon() // decides under the store's exclusion whether the rotation was superseded
 	s.mu.Unlock()
 	return stored
 }
 
-// drop forgets the unsaved rotation; s.mu is held.
+// drop forgets the unsaved rotation. The caller holds s.mu.
 func (s *session) drop() {
 	s.unsaved.timer.Stop()
 	s.unsaved = nil
 }
 
-// saveAgain decides what a flight has to do about an unsaved rotation, with the
-// credentials that are stored; ok is false where there is none.
+// saveAgain gives the credentials to store where the session has an unsaved rotation: those
+// of the rotation, or current where that is not to be replaced. ok is false where there is
+// no unsaved rotation.
 func (s *session) saveAgain(f *flight, current registry.Credentials) (next registry.Credentials, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,14 +130,15 @@ func (s *session) saveAgain(f *flight, current registry.Credentials) (next regis
 	return current, true
 }
 
-// judge notes what the store made of the flight's rotation. Brought says that
-// the flight has a rotation of its own, saved or not.
+// judge records whether the store has saved the rotation of the flight; err is the error of
+// UpdateCredentials. brought reports whether the flight got new tokens from the Hub that
+// can be used, saved or not.
 func (s *session) judge(f *flight, err error) (brought bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := errors.Is(err, registry.ErrNotFound) || errors.Is(err, registry.ErrNotLoggedIn)
 	if f.rotation == nil && s.unsaved != nil && gone {
-		f.rotation = &s.unsaved.rotation // the store had nothing to run the update with
+		f.rotation = &s.unsaved.rotation // without credentials the store did not call the update
 	}
 	f.unsynced = errors.Is(err, registry.ErrNotSynced)
 	switch {
@@ -150,18 +153,19 @@ func (s *session) judge(f *flight, err error) (brought bool) {
 	return f.rotation != nil && f.sent.Load() && f.outcome != superseded
 }
 
-// reasonOf is what can be shown of the error of a save.
+// reasonOf gives the text of the error of a save where that is safe to show; else "".
 func reasonOf(err error) string {
 	if known, ok := errors.AsType[*registry.Error](err); ok {
 		return known.Error()
 	}
-	if failure, ok := errors.AsType[*feedback.Error](err); ok { // of this package
+	if failure, ok := errors.AsType[*feedback.Error](err); ok { // this package made it
 		return strings.TrimSuffix(failure.Feedback.Message, ".")
 	}
 	return ""
 }
 
-// land ends a flight, and gives what is to be logged of it.
+// land ends a flight: it keeps a rotation that was not saved, and forgets one that was. It
+// gives the function that writes the log records, to be called without s.mu.
 func (s *session) land(f *flight) (log func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +206,7 @@ func (s *session) land(f *flight) (log func(context.Context)) {
 	}
 }
 
-// saveLater plans the next try to save after one that failed; s.mu is held.
+// saveLater sets the time of the next save after one that failed. The caller holds s.mu.
 func (s *session) saveLater() {
 	u := s.unsaved
 	u.tried = time.Now()
@@ -210,8 +214,8 @@ func (s *session) saveLater() {
 	s.saveAfter(boundary.Jitter(u.pause))
 }
 
-// saveSoon brings the next try forward, because somebody needs the session;
-// s.mu is held.
+// saveSoon makes the next save begin earlier, because an inspection needs the session to be
+// saved. The caller holds s.mu.
 func (s *session) saveSoon() {
 	wait := max(0, neededSavePause-time.Since(s.unsaved.tried))
 	if s.flight == nil && time.Until(s.unsaved.due) > wait {
@@ -219,8 +223,8 @@ func (s *session) saveSoon() {
 	}
 }
 
-// saveAfter sets when the next try comes; s.mu is held. Between two tries there
-// is no goroutine.
+// saveAfter starts the timer for the next save, so that no goroutine waits for it. The
+// caller holds s.mu.
 func (s *session) saveAfter(wait time.Duration) {
 	u := s.unsaved
 	u.due = time.Now().Add(wait)
@@ -231,12 +235,12 @@ func (s *session) saveAfter(wait time.Duration) {
 		u.timer.Reset(wait)
 	}
 	if s.transport.closed.Load() {
-		u.timer.Stop() // Close tries by itself
+		u.timer.Stop() // Close saves by itself
 	}
 }
 
-// save is one try to save the unsaved rotation, in a goroutine of its own. The
-// next one is planned when it has failed.
+// save tries once to save the unsaved rotation. The timer calls it in a goroutine of its
+// own. Where it fails, the end of its flight sets the timer again.
 func (s *session) save() {
 	t := s.transport
 	select {
@@ -253,16 +257,16 @@ func (s *session) save() {
 	s.mu.Lock()
 	u := s.unsaved
 	switch {
-	case u == nil, s.flight != nil: // whose end plans the next one
+	case u == nil, s.flight != nil: // the end of the running flight sets the timer again
 		s.mu.Unlock()
 		return
 	case !time.Now().Before(u.next.RefreshExpiresAt):
 		s.drop()
 		s.mu.Unlock()
-		defer func() { _ = recover() }() // there is no caller to whom a log handler could panic
+		defer func() { _ = recover() }() // a panic of the log handler has no caller to go to
 		s.logGivenUp(context.Background(), "it has run out")
 		return
-	case s.calls > 0: // the store still has an update of this session, and may save it yet
+	case s.calls > 0: // an earlier call of the store still runs, and may still save
 		s.saveLater()
 		s.mu.Unlock()
 		return
@@ -272,9 +276,8 @@ func (s *session) save() {
 	s.fly(context.Background(), f)
 }
 
-// noted gives the error of an inspection with a word about the unsaved rotation
-// of its session in front, where there is one: nothing that failed besides
-// hides it.
+// noted gives err with a sentence in front that says that the session is not saved, where
+// that is so. Without it, an inspection that failed for another reason would hide that.
 func (s *session) noted(err error) error {
 	failure, ok := errors.AsType[*feedback.Error](err)
 	if !ok {
@@ -293,22 +296,21 @@ func (s *session) noted(err error) error {
 		". This process keeps it and goes on trying; if the process ends before that, the session is lost.", ErrSessionUnsaved)
 }
 
-// UnsavedSession is a session that a Hub has renewed and the connection store
+// UnsavedSession is a session for which a Hub has given new tokens that the connection store
 // has not saved. It has no secret.
 type UnsavedSession struct {
 	// ConnectionKey and SessionID name the session.
 	ConnectionKey string
 	SessionID     string
-	// Since is when the Hub renewed it.
+	// Since is when the Hub gave the new tokens.
 	Since time.Time
-	// Reason is what package registry said at the last try to save it; empty
-	// for the error of a store of the host's own, which goes no further.
+	// Reason is the text of the last error of package registry when saving them. It
+	// is empty for an error of the host's own store, whose text is never shown.
 	Reason string
 }
 
-// Unsaved gives the sessions that are not saved, those of which it has been so
-// longest first. There are none while all is well: a host that watches itself
-// watches this. It waits for nothing.
+// Unsaved gives the sessions that are not saved, the oldest first. Normally there are none,
+// so a host that monitors itself should monitor this. It does not wait for anything.
 func (t *Transport) Unsaved() []UnsavedSession {
 	return t.list(func(s *session) (UnsavedSession, bool) {
 		u := s.unsaved
@@ -319,7 +321,7 @@ func (t *Transport) Unsaved() []UnsavedSession {
 	})
 }
 
-// list gives what is to be said of each session, by its time.
+// list gives what say gives for each session, sorted by Since.
 func (t *Transport) list(say func(*session) (UnsavedSession, bool)) (list []UnsavedSession) {
 	for _, s := range t.all() {
 		s.mu.Lock()
@@ -343,16 +345,15 @@ func (t *Transport) all() (sessions []*session) {
 	return sessions
 }
 
-// Close ends the transport: it waits for the refreshes that are under way, tries
-// to save every session that is not saved until that is done or ctx ends, and
-// closes the idle connections. A host calls it before its process ends, with a
-// time limit, and has the person or the operator read its error: a session that
-// is not saved by then ends with the process, and the operations that were sent
-// under it cannot be asked about any more.
+// Close ends the transport. It waits for running refreshes, tries to save every session that
+// is not saved until it succeeds or ctx ends, and closes the idle connections. A host calls
+// it before its process ends, with a time limit, and shows its error to the person or the
+// operator: a session that is not saved then is lost with the process, and the operations
+// that were sent under it cannot be inspected any more.
 //
-// The error names the connections and sessions and matches [ErrSessionUnsaved].
-// Close may be called again, which tries again. Everything else that is called
-// on a closed transport is an invalid request, save for [Transport.Unsaved].
+// The error names the connections and sessions and matches [ErrSessionUnsaved]. Calling
+// Close again tries again. On a closed transport every other method but [Transport.Unsaved]
+// is an invalid request.
 func (t *Transport) Close(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("The context is nil.")
@@ -412,15 +413,14 @@ func (t *Transport) Close(ctx context.Context) error {
 	return fmt.Errorf("%w: what ends with this process%s", ErrSessionUnsaved, text.String())
 }
 
-// hasWork reports whether there is something to wait for or to save.
+// hasWork reports whether the session has a flight to wait for or a rotation to save.
 func (s *session) hasWork() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flight != nil || s.unsaved != nil
 }
 
-// finish waits for what is under way and saves what is not saved, until ctx
-// ends.
+// finish waits for the running flight, and tries to save the unsaved rotation until ctx ends.
 func (s *session) finish(ctx context.Context) {
 	for pause := time.Duration(0); s.hasWork(); pause = min(max(firstSavePause, 2*pause), longestSavePause) {
 		if pause > 0 && !sleep(ctx, boundary.Jitter(pause)) {

@@ -13,16 +13,16 @@ import (
 	"github.com/bailinghub/bailinghub-go/receipt"
 )
 
-// longestSeldom is the longest pause after failures that are no transport
-// failures, where the watch goes on all the same, unless its own are longer.
+// longestSeldom limits the pause of a watch with WithOpen after failures that are not
+// transport failures. It has no effect where the longest interval is longer.
 const longestSeldom = 5 * time.Minute
 
-// watch is how originals are watched.
+// watch has the options of a watch.
 type watch struct {
 	first, longest time.Duration
 	patience       time.Duration
-	concurrency    int // of many
-	// open gives anew what is to be watched; nil where that was given once.
+	concurrency    int // of a watch of many
+	// open lists the originals to watch, again and again; nil for a fixed list.
 	open func(context.Context) iter.Seq2[Original, error]
 }
 
@@ -47,10 +47,10 @@ func newWatch(opts []WatchOption) (watch, error) {
 	return w, nil
 }
 
-// WithInterval sets how long to wait between two looks: first after something
-// new, then doubled with each look that finds nothing new, up to longest, with
-// a jitter that keeps to these limits. The default is 1 and 30 seconds. An interval
-// that is not positive, or a longest one shorter than the first, is an invalid
+// WithInterval sets how long a watch waits between two inspections: first after one that
+// found something new, then twice as long after each one that found nothing new, up to
+// longest. The jitter keeps to these limits. The default is 1 and 30 seconds. An interval
+// that is not positive, or a longest interval that is shorter than the first, is an invalid
 // request.
 func WithInterval(first, longest time.Duration) WatchOption {
 	return watchOption(func(w *watch) error {
@@ -62,10 +62,10 @@ func WithInterval(first, longest time.Duration) WatchOption {
 	})
 }
 
-// WithPatience sets for how long transport failures in a row are waited out,
-// beginning with the first of them; the last look is when that time is over.
-// The default is 5 minutes. Zero means that the first failure ends the watch. A
-// negative time is an invalid request.
+// WithPatience sets how long a watch goes on through transport failures in a row. The time
+// begins with the first failure, and a last inspection is made at its end. The default is 5
+// minutes. Zero means that the first failure ends the watch. A negative time is an invalid
+// request.
 func WithPatience(limit time.Duration) WatchOption {
 	return watchOption(func(w *watch) error {
 		if limit < 0 {
@@ -76,27 +76,27 @@ func WithPatience(limit time.Duration) WatchOption {
 	})
 }
 
-// WatchInvocation looks at one original again and again, and yields the first
-// observation and then each one that differs from the one before, the time of
-// observation aside. It ends once the operation is settled, with that as the
-// last observation, or with an error, which is always the last thing that it
-// yields: a [*feedback.Error], as from [Transport.InspectInvocation]. The end of
-// ctx is such an error.
+// WatchInvocation inspects one original again and again. It yields the first receipt, and
+// then each receipt that differs from the one before in more than the time of observation.
+// It ends when the operation is settled, with that receipt as the last one, or with an
+// error. An error is always the last thing that it yields, and is a [*feedback.Error], as
+// from [Transport.InspectInvocation]. The end of ctx is such an error.
 //
-// An answer that the Hub observed earlier than one already seen is no news by
-// itself, because answers can come in the wrong order. Two of them in a row that
-// advance between themselves, or a settled one that is seen twice, are a clock of
-// the Hub that was set back, and count. Transport failures are waited out, a Retry-After of the Hub
-// included, for as long as [WithPatience] says and ctx leaves time for another
-// look; any other failure ends it at once.
+// A receipt that the Hub observed earlier than one that was seen before is not yielded,
+// because answers can come in the wrong order. But two such receipts in a row of which the
+// second one is the later one, or a settled one that comes twice, mean that the clock of the
+// Hub was set back; that receipt is yielded.
 //
-// It only looks. It never resumes or approves: an operation that is approved
-// and not dispatched stays so until the host continues the original by other
-// means. [receipt.ProgressInFlight] and [receipt.ProgressUnresolved] do not
-// settle by being looked at, either: they ask of a host to stop watching at
-// some time (by ctx), to keep the identifiers, and to have a person reconcile
-// the operation with the business system. They are never leave to send it
-// again.
+// The watch goes on through transport failures, and waits as long as the Hub asks for by
+// Retry-After, as long as [WithPatience] says and ctx leaves time for another inspection.
+// Any other failure ends it at once.
+//
+// A watch only inspects, and never resumes or approves: an operation that is approved and
+// not dispatched stays so until the host continues the original by other means. Watching
+// does not settle [receipt.ProgressInFlight] and [receipt.ProgressUnresolved] either. After
+// some time a host should stop watching such an operation (by ctx), keep its identifiers,
+// and have a person reconcile it with the business system. It must never send the operation
+// again because of them.
 func (t *Transport) WatchInvocation(ctx context.Context, original Original, opts ...WatchOption) iter.Seq2[*receipt.Receipt, error] {
 	return func(yield func(*receipt.Receipt, error) bool) {
 		w, err := newWatch(opts)
@@ -124,39 +124,39 @@ func (t *Transport) WatchInvocation(ctx context.Context, original Original, opts
 	}
 }
 
-// watched is what a watch knows of one original.
+// watched is the state of one original in a watch.
 type watched struct {
 	original Original
 	seen     chronology
-	failing  time.Time     // since when; zero while all is well
-	interval time.Duration // until the next look, before its jitter
-	due      time.Time     // the next look, where many are watched
-	slack    time.Duration // by how much it may be earlier
-	seldom   time.Duration // the last pause after a failure that is no transport failure
-	told     feedback.Code // of the failure that was told last
-	over     bool
+	failing  time.Time     // when the failures in a row began; zero where there are none
+	interval time.Duration // until the next inspection, without its jitter
+	due      time.Time     // when the next inspection is due, in a watch of many
+	slack    time.Duration // how much earlier than due it may be
+	seldom   time.Duration // the last pause after a failure that is not a transport failure
+	reported feedback.Code // the code of the failure that was yielded last
+	over     bool          // the original is not inspected any more
 }
 
-// verdict is what a look means for the watch of an original.
+// verdict is what the outcome of an inspection means for the watch of its original.
 type verdict struct {
-	news  bool          // the receipt is to be told
-	err   error         // is to be told
-	over  bool          // there is no other look
-	pause time.Duration // until the next one
-	exact bool          // which must not be earlier
+	news  bool          // yield the receipt
+	err   error         // yield this error; nil for none
+	over  bool          // there is no next inspection
+	pause time.Duration // until the next inspection
+	exact bool          // the next inspection must not be earlier than after pause
 }
 
-// judge decides what a look means.
+// judge decides what the outcome of an inspection means. ctx is that of the watch.
 func (w *watch) judge(ctx context.Context, e *watched, observed *receipt.Receipt, err error, jitter func(time.Duration) time.Duration) verdict {
 	now := time.Now()
 	var v verdict
 	var retryAfter time.Duration
 	switch {
 	case err == nil:
-		e.failing, e.seldom, e.told = time.Time{}, 0, ""
+		e.failing, e.seldom, e.reported = time.Time{}, 0, ""
 		last := e.seen.latest
 		if !e.seen.accept(observed) {
-			break // not news, whatever it says
+			break // it may be older than what was yielded
 		}
 		if last == nil || !same(last, observed) {
 			e.interval = w.first
@@ -175,9 +175,9 @@ func (w *watch) judge(ctx context.Context, e *watched, observed *receipt.Receipt
 			e.failing = now
 		}
 		switch {
-		case w.open != nil: // only what is no longer open ends it
-			if code := feedback.CodeOf(err); code != e.told {
-				e.told, v.err = code, err
+		case w.open != nil: // a failure does not end the watch of this original
+			if code := feedback.CodeOf(err); code != e.reported {
+				e.reported, v.err = code, err
 			}
 			if !isTransport {
 				e.seldom = max(w.longest, min(2*min(e.seldom, math.MaxInt64/2), longestSeldom))
@@ -190,26 +190,26 @@ func (w *watch) judge(ctx context.Context, e *watched, observed *receipt.Receipt
 	v.pause = min(max(jitter(e.interval), w.first), w.longest)
 	e.interval += min(e.interval, w.longest-e.interval)
 	if !e.failing.IsZero() {
-		if w.open == nil { // with a last look when patience ends
+		if w.open == nil { // the last inspection is when patience ends
 			v.pause = min(v.pause, w.patience-now.Sub(e.failing))
 		}
 		v.pause, v.exact = max(retryAfter, v.pause), true
 		if deadline, ok := ctx.Deadline(); ok && w.open == nil && !now.Add(v.pause).Before(deadline) {
-			return verdict{err: err, over: true} // there will be no other look
+			return verdict{err: err, over: true} // ctx leaves no time for another inspection
 		}
 	}
 	return v
 }
 
-// endedWith is the error of a watch whose context has ended between two looks.
+// endedWith makes the error of a watch whose context has ended between two inspections.
 func (e *watched) endedWith(ctx context.Context) error {
 	failure := failures.EndedDuring(ctx, "the next look")
 	failure.InvocationID = e.original.InvocationID
 	return ended(failures.New(failure), e.seen.latest)
 }
 
-// ended gives an error that ends a watch. One of the context takes nothing from
-// what was seen.
+// ended gives the error that ends a watch. Where the context has ended, its message says
+// that the last receipt is still the latest that is known.
 func ended(err error, last *receipt.Receipt) error {
 	failure, ok := errors.AsType[*feedback.Error](err)
 	if !ok || last == nil {

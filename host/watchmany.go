@@ -10,16 +10,16 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
-// WithOpen has [Transport.WatchInvocations] ask anew what is to be watched, as
-// often as the longest interval says: a new original is watched from then on,
-// and one that is no longer there is not. The sequence ends when open gives
-// nothing, or an error, which is told in an observation without an original.
+// WithOpen makes [Transport.WatchInvocations] call open for the list of originals, at the
+// beginning and then after each longest interval. It watches a new original from then on,
+// and stops watching one that is no longer in the list. The sequence ends when the list is
+// empty, or when open yields an error, which comes in an observation without an original.
 //
-// Only that ends the watch of an original, or its being settled: a failure is
-// told once, and what failed is asked about again. After a failure that is no
-// transport failure that is after the longest interval, which doubles with each
-// of them, up to 5 minutes: the Hub may not know the operation yet. WithPatience
-// has no part in it, and the end of the context is not told.
+// The watch of an original ends only then, or when the operation is settled. A failure is
+// yielded once, and the original is inspected again. After a failure that is not a transport
+// failure, the next inspection is after the longest interval, which doubles with each such
+// failure up to 5 minutes: the Hub may not know the operation yet. WithPatience has no
+// effect, and the end of the context is not yielded as an error.
 func WithOpen(open func(context.Context) iter.Seq2[Original, error]) WatchOption {
 	return watchOption(func(w *watch) error {
 		if open == nil {
@@ -30,21 +30,19 @@ func WithOpen(open func(context.Context) iter.Seq2[Original, error]) WatchOption
 	})
 }
 
-// WatchInvocations watches many originals at once, each as
-// [Transport.WatchInvocation] does, with the costs of a batch: it yields what is
-// new of any of them, and of each one last observation, which is settled or an
-// error. Then that original is not asked about any more. The sequence ends when
-// that holds for all.
+// WatchInvocations watches many originals at once, each as [Transport.WatchInvocation] does,
+// at the cost of a batch. It yields every new observation of any of them. The last
+// observation of an original is settled or an error; after it the original is not inspected
+// any more. The sequence ends when it has yielded the last observation of each.
 //
-// Each original has its own intervals, and what is due at about the same time is
-// asked in one round, which is a batch of [Transport.InspectInvocations]: one
-// negotiation for each binding, so many at once as [WithConcurrency] says, and a
-// Hub that answers 429 or 503 makes all of the round wait.
+// Each original has its own intervals. Originals that are due at about the same time are
+// inspected in one round, which is a batch of [Transport.InspectInvocations]: it negotiates
+// once for each binding, makes as many inspections at once as [WithConcurrency] says, and
+// waits as a whole when a Hub answers 429 or 503.
 //
-// When the loop over the sequence ends early, all work is stopped before it is
-// left, as in a batch. When ctx ends, every original that is still watched is
-// yielded with an error that says so. The sequence can be ranged over again,
-// which begins anew.
+// When the loop over the sequence ends early, the watch first stops all its work, as a batch
+// does. When ctx ends, every original that is still watched is yielded with an error that
+// says so. A second loop over the sequence begins a new watch.
 func (t *Transport) WatchInvocations(ctx context.Context, originals []Original, opts ...WatchOption) iter.Seq[Observation] {
 	return func(yield func(Observation) bool) {
 		w, err := newWatch(opts)
@@ -70,14 +68,14 @@ func (t *Transport) WatchInvocations(ctx context.Context, originals []Original, 
 	}
 }
 
-// watchMany is one ranging over WatchInvocations, in the goroutine of the
+// watchMany is the state of one loop over WatchInvocations. It runs in the goroutine of the
 // caller.
 type watchMany struct {
 	watch
 	transport *Transport
 	yield     func(Observation) bool
 	entries   []*watched
-	listed    time.Time // when open was asked last
+	listed    time.Time // when open was last called
 }
 
 func (m *watchMany) add(original Original) {
@@ -100,14 +98,14 @@ func (m *watchMany) run(ctx context.Context) {
 			sleep(ctx, wait)
 			continue
 		}
-		if !m.look(ctx, round) {
+		if !m.inspectRound(ctx, round) {
 			return
 		}
 	}
 	m.abandon(ctx)
 }
 
-// list asks anew what is to be watched.
+// list calls open and updates the originals that are watched.
 func (m *watchMany) list(ctx context.Context) (goOn bool) {
 	known := make(map[Original]*watched, len(m.entries))
 	for _, e := range m.entries {
@@ -132,8 +130,8 @@ func (m *watchMany) list(ctx context.Context) (goOn bool) {
 	return true
 }
 
-// due gives the originals of the next round: none before the first of them is
-// due, and with it those that are due soon after. Wait is until then.
+// due gives the originals of a round. Before the first original is due it gives none, and
+// wait is the time until then. When one is due, the round also has those that are due soon.
 func (m *watchMany) due(now time.Time) (round []*watched, wait time.Duration) {
 	var first time.Time
 	for i, e := range m.entries {
@@ -156,15 +154,15 @@ func (m *watchMany) due(now time.Time) (round []*watched, wait time.Duration) {
 	return round, 0
 }
 
-// look asks about the originals of a round and tells what is new.
-func (m *watchMany) look(ctx context.Context, round []*watched) (goOn bool) {
+// inspectRound inspects the originals of a round and yields what is new.
+func (m *watchMany) inspectRound(ctx context.Context, round []*watched) (goOn bool) {
 	originals := make([]Original, 0, len(round))
 	asked := make(map[Original][]*watched, len(round))
 	for _, e := range round {
 		originals = append(originals, e.original)
 		asked[e.original] = append(asked[e.original], e)
 	}
-	// One jitter for all, so that what belongs together stays in one round.
+	// All originals of a round get the same jitter, so that they stay in one round.
 	scale := 0.5 + rand.Float64()
 	jitter := func(d time.Duration) time.Duration { return time.Duration(scale * float64(d)) }
 	for o := range m.transport.InspectInvocations(ctx, originals, WithConcurrency(m.concurrency)) {
@@ -190,7 +188,8 @@ func (m *watchMany) look(ctx context.Context, round []*watched) (goOn bool) {
 	return true
 }
 
-// abandon tells of what is still watched that the context has ended.
+// abandon yields an error for every original that is still watched, after the context has
+// ended.
 func (m *watchMany) abandon(ctx context.Context) {
 	if m.open != nil {
 		return
