@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,19 +230,29 @@ func TestWatchOpen(t *testing.T) {
 		waiting := w.more(3, hubtest.GovernedTool)
 		unknown := w.original
 		unknown.InvocationID = strings.Repeat("b", 64)
+		var mu sync.Mutex
 		listed := []host.Original{waiting[0], unknown}
 		lists := 0
 		open := host.WithOpen(func(context.Context) iter.Seq2[host.Original, error] {
+			mu.Lock()
+			defer mu.Unlock()
 			lists++
+			now := slices.Clone(listed)
 			return func(yield func(host.Original, error) bool) {
-				for _, o := range listed {
+				for _, o := range now {
 					if !yield(o, nil) {
 						return
 					}
 				}
 			}
 		})
-		at := func(after time.Duration, do func()) { time.AfterFunc(after, do) }
+		at := func(after time.Duration, do func()) {
+			time.AfterFunc(after, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				do()
+			})
+		}
 		at(10*time.Minute, func() { listed = append(listed, waiting[1]) })
 		at(20*time.Minute, func() { w.must(w.hub.Approve(waiting[1].InvocationID)) })
 		at(30*time.Minute, func() { listed = listed[1:] })                            // the first is no longer open

@@ -186,13 +186,14 @@ func TestKeep(t *testing.T) {
 			}
 		}
 		time.AfterFunc(40*time.Minute, approve(w.begin(t, "waiting", hubtest.GovernedTool)))
-		var late journal.Entry
 		lost := w.begin(t, "never arrived", "")
 		// Not in the moment in which the journal is read.
 		time.AfterFunc(10*time.Minute+10*time.Second, func() { w.begin(t, "added", hubtest.GovernedTool) })
-		time.AfterFunc(11*time.Minute+10*time.Second, func() { late = w.begin(t, "not sent at once", "") })
+		time.AfterFunc(11*time.Minute+10*time.Second, func() { w.begin(t, "not sent at once", "") })
 		time.AfterFunc(11*time.Minute+45*time.Second, func() {
-			_, err := w.hub.Submit(w.session.ID, hubtest.Submission{InvocationID: late.Original.InvocationID, Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
+			late, err := w.Find(t.Context(), "not sent at once")
+			must(t, err)
+			_, err = w.hub.Submit(w.session.ID, hubtest.Submission{InvocationID: late.Original.InvocationID, Route: hubtest.DefaultRoute, Tool: hubtest.WriteTool})
 			must(t, err)
 		})
 		time.AfterFunc(20*time.Minute, func() {
