@@ -35,7 +35,6 @@ type guard struct {
 	refreshed     atomic.Bool // the one refresh that an inspection may make was made
 	refreshFailed atomic.Bool
 
-	reading atomic.Bool            // a read of the store runs, or has failed
 	waiting atomic.Pointer[flight] // the flight that the inspection waits for; nil for none
 
 	forced int           // how often Refresh was called
@@ -146,7 +145,6 @@ func (g *guard) replace(ctx context.Context, refused string) (registry.Credentia
 // one that was removed later. Where the store still has the credentials that an unsaved
 // rotation replaces, check gives those of the rotation.
 func (g *guard) check(ctx context.Context) (registry.Credentials, error) {
-	g.reading.Store(true)
 	stored, err := g.session.stored(ctx)
 	if errors.Is(err, registry.ErrNotLoggedIn) && !g.entered.Load() {
 		err = errNoLogin
@@ -154,7 +152,6 @@ func (g *guard) check(ctx context.Context) (registry.Credentials, error) {
 	if err != nil {
 		return registry.Credentials{}, err
 	}
-	g.reading.Store(false)
 	g.entered.Store(true)
 	return g.session.current(stored), nil
 }

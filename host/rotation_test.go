@@ -148,6 +148,26 @@ func TestShortTokenIsNotRenewedEachTime(t *testing.T) {
 	})
 }
 
+// A store that shows another token after each refusal does not keep an inspection
+// asking: after the second new token the refusal stands, and nothing is renewed.
+func TestRefusalStandsAfterTwoNewTokens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	number := 0
+	another := func(string) {
+		number++
+		credentials := w.stored()
+		credentials.AccessToken = registry.NewSecret(fmt.Sprint("synthetic-another-", number))
+		w.must(w.store.SaveCredentials(context.Background(), w.connection.Key, credentials))
+	}
+	another("")
+	w.wire.before = another
+	w.refused(feedback.CodeAgentAuthorizationUnavailable)
+	if diff := cmp.Diff([]string{"capabilities", "capabilities", "capabilities"}, w.wire.requests()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
 // A 401 that meets a rotation under way, in this process or another, waits for
 // it and goes on with what it brings, though the inspection had its own refresh.
 func TestA401WaitsForARotationUnderWay(t *testing.T) {
