@@ -148,6 +148,25 @@ func TestShortTokenIsNotRenewedEachTime(t *testing.T) {
 	})
 }
 
+// A token that has run out again before the receipt is asked for is not renewed a
+// second time in one inspection.
+func TestTokenThatRunsOutWithinAnInspection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, hubtest.WithLifetimes(2*time.Second, time.Hour))
+		time.Sleep(3 * time.Second)
+		w.wire.after = func(name string) {
+			if name == "capabilities" {
+				time.Sleep(3 * time.Second)
+			}
+		}
+		w.refused(feedback.CodeAgentAuthorizationUnavailable)
+		if diff := cmp.Diff([]string{"refresh", "capabilities", "receipt"}, w.wire.requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A store that shows another token after each refusal does not keep an inspection
 // asking: after the second new token the refusal stands, and nothing is renewed.
 func TestRefusalStandsAfterTwoNewTokens(t *testing.T) {
