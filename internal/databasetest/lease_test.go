@@ -93,3 +93,21 @@ func TestLeaseWhoseAnswerIsLost(t *testing.T) {
 		}
 	})
 }
+
+// A lease that a process left behind is taken over when its time is over, and
+// that is logged, because a session may be lost.
+func TestLeaseOfAProcessThatEnded(t *testing.T) {
+	each(t, func(t *testing.T, d *database) {
+		var logged bytes.Buffer
+		store := d.open(t, namespace(), sqlstore.WithKeys(key(1)), sqlstore.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+		c := loggedIn(t, store, "shop")
+		_, err := d.db.Exec("UPDATE bailinghub_connections SET lease_holder = 5, lease_until = 1 WHERE connection_key = '" + c.Key + "'")
+		must(t, err)
+		must(t, store.UpdateCredentials(t.Context(), c.Key, func(context.Context, registry.Credentials) (registry.Credentials, error) {
+			return loginOf(c, 2), nil
+		}))
+		if text := logged.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, c.Key) || strings.Contains(text, "synthetic-") {
+			t.Errorf("logged: %s", text)
+		}
+	})
+}
