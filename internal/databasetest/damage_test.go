@@ -9,6 +9,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/host"
 	"github.com/bailinghub/bailinghub-go/host/journal"
 	"github.com/bailinghub/bailinghub-go/host/journal/sqljournal"
+	"github.com/bailinghub/bailinghub-go/registry"
+	"github.com/bailinghub/bailinghub-go/registry/sqlstore"
 )
 
 // A row that somebody changed by hand is given to nobody, whichever way it is
@@ -77,6 +79,33 @@ func TestWithdrawWhoseAnswerIsLost(t *testing.T) {
 		f.reset(nil)
 		if entry, err := other.Find(t.Context(), "call-"+id); err != nil || !entry.IsOpen() {
 			t.Errorf("the new entry: %v, %v", entry.State, err)
+		}
+	})
+}
+
+// A connection that somebody changed by hand is not used, and says so.
+func TestDamagedConnection(t *testing.T) {
+	each(t, func(t *testing.T, d *database) {
+		for _, change := range []string{
+			"hub_url = 'https://other.example.com'",
+			"client_app_id = 'another-agent'",
+			"workspace = 'another'",
+			"instance_id = 'instance_" + strings.Repeat("0", 32) + "'",
+		} {
+			name := fmt.Sprint("row-", namespaces.Add(1))
+			store := d.open(t, sqlstore.WithNamespace(name), sqlstore.WithKeys(key(1)))
+			c := loggedIn(t, store, "shop")
+			_, err := d.db.Exec("UPDATE bailinghub_connections SET " + change + " WHERE namespace = '" + name + "'")
+			must(t, err)
+			if _, err := store.Connection(t.Context(), c.Key); !errors.Is(err, registry.ErrDamaged) {
+				t.Errorf("%s: Connection: %v", change, err)
+			}
+			if _, err := store.Credentials(t.Context(), c.Key); !errors.Is(err, registry.ErrDamaged) {
+				t.Errorf("%s: Credentials: %v", change, err)
+			}
+			if _, err := store.List(t.Context()); !errors.Is(err, registry.ErrDamaged) {
+				t.Errorf("%s: List: %v", change, err)
+			}
 		}
 	})
 }
