@@ -85,7 +85,7 @@ func BenchmarkAllReceipts(b *testing.B) {
 						Input         string        `json:"input"`
 						Output        string        `json:"output"`
 						Status        string        `json:"status"`
-						DurationMS    time.Duration `json:"duration_ms"`
+						Duration      int64         `json:"duration_ms"`
 						IdempotencyID string        `json:"idempotency_id"`
 						TraceID       string        `json:"trace_id"`
 						CreatedAt     time.Time     `json:"created_at"`

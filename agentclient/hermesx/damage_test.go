@@ -201,7 +201,7 @@ func TestAWrongBaseURL(t *testing.T) {
 func TestAStatusPrintsSafely(t *testing.T) {
 	t.Parallel()
 	status := hermesx.Status("error\r\x1b[2K\u202edone")
-	for _, text := range []string{fmt.Sprint(status), fmt.Sprintf("%s", status), fmt.Sprintf("%v", []hermesx.Status{status}), status.String()} {
+	for _, text := range []string{fmt.Sprint(status), fmt.Sprintf("status %s", status), fmt.Sprintf("%v", []hermesx.Status{status}), status.String()} {
 		if strings.ContainsAny(text, "\r\x1b\u202e") || !strings.Contains(text, `error\r\x1b[2K`) {
 			t.Errorf("%q", text)
 		}
