@@ -77,18 +77,18 @@ func BenchmarkAllReceipts(b *testing.B) {
 				}
 				var page struct {
 					Receipts []struct {
-						ID            string        `json:"id"`
-						TenantID      string        `json:"tenant_id"`
-						SessionID     string        `json:"session_id"`
-						UserID        string        `json:"user_id"`
-						ToolName      string        `json:"tool_name"`
-						Input         string        `json:"input"`
-						Output        string        `json:"output"`
-						Status        string        `json:"status"`
-						Duration      int64         `json:"duration_ms"`
-						IdempotencyID string        `json:"idempotency_id"`
-						TraceID       string        `json:"trace_id"`
-						CreatedAt     time.Time     `json:"created_at"`
+						ID            string    `json:"id"`
+						TenantID      string    `json:"tenant_id"`
+						SessionID     string    `json:"session_id"`
+						UserID        string    `json:"user_id"`
+						ToolName      string    `json:"tool_name"`
+						Input         string    `json:"input"`
+						Output        string    `json:"output"`
+						Status        string    `json:"status"`
+						Duration      int64     `json:"duration_ms"`
+						IdempotencyID string    `json:"idempotency_id"`
+						TraceID       string    `json:"trace_id"`
+						CreatedAt     time.Time `json:"created_at"`
 					} `json:"execution_receipts"`
 					Total int `json:"total"`
 				}
