@@ -109,3 +109,43 @@ func TestDamagedConnection(t *testing.T) {
 		}
 	})
 }
+
+// A login that stands in the row of another connection is not used, also where
+// no key binds it to its row.
+func TestMovedPlainLogin(t *testing.T) {
+	each(t, func(t *testing.T, d *database) {
+		name := fmt.Sprint("row-", namespaces.Add(1))
+		store := d.open(t, sqlstore.WithNamespace(name), sqlstore.WithPlainTokens())
+		from, to := loggedIn(t, store, "shop"), loggedIn(t, store, "other-shop")
+		must(t, d.setLogin(t.Context(), name, to.Key, d.login(t, name, from.Key)))
+		if _, err := store.Credentials(t.Context(), to.Key); !errors.Is(err, registry.ErrDamaged) {
+			t.Errorf("Credentials: %v", err)
+		}
+	})
+}
+
+// What another replica changes between the reading of an entry and its writing
+// is not written over.
+func TestChangeBetweenReadingAndWriting(t *testing.T) {
+	each(t, func(t *testing.T, d *database) {
+		var f faults
+		name := newName()
+		j, err := sqljournal.Open(t.Context(), d.faulty(t, &f), d.dialect, sqljournal.WithNamespace(name))
+		must(t, err)
+		id, other, given := add(t, j, 1)[0], d.journal(t, name), false
+		f.reset(func(_ int, statement string) (error, bool) {
+			if !given && strings.HasPrefix(statement, "UPDATE") {
+				given = true
+				return other.GiveUp(t.Context(), id, "the operator looked at the shop"), true
+			}
+			return nil, true
+		})
+		if _, err := j.Record(t.Context(), id, settled(id)); !errors.Is(err, journal.ErrClosed) {
+			t.Errorf("Record: %v", err)
+		}
+		f.reset(nil)
+		if entry, err := other.FindInvocation(t.Context(), id); err != nil || entry.State != journal.StateGivenUp {
+			t.Errorf("the entry is %s, %v", entry.State, err)
+		}
+	})
+}
