@@ -41,7 +41,9 @@ func main() {
 }
 
 func run(ctx context.Context, store *registry.Dir, shop registry.Descriptor, path string) (err error) {
-	connection, err := store.Register(ctx, shop) // one that is there stays, with its login
+	// The unnamed connection of this Hub, client and workspace: its own login, and
+	// not a newer one beside it.
+	connection, err := store.Register(ctx, shop)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,9 @@ func run(ctx context.Context, store *registry.Dir, shop registry.Descriptor, pat
 
 // tell says what is known of an operation, to a model or a person.
 func tell(entry journal.Entry) error {
+	if entry.Report.Sentence == "" { // nobody has asked about it yet
+		entry.Report = host.Explain(entry.Original, nil, nil)
+	}
 	_, err := fmt.Printf("%s: %s %s\n", entry.About, entry.Report.Sentence, entry.Report.Advice)
 	return err
 }
@@ -127,5 +132,6 @@ func submit(ctx context.Context, original host.Original, token, arguments string
 	if err != nil {
 		return err
 	}
-	return answer.Body.Close() // the receipt says more than the answer
+	log.Print("the Hub answered with status ", answer.StatusCode) // which decides nothing: the receipt does
+	return answer.Body.Close()
 }

@@ -409,3 +409,22 @@ func TestClaimUsesTheIndex(t *testing.T) {
 		}
 	})
 }
+
+// Without the table nothing passes: Keep says so at once, and what to do.
+func TestKeepWithoutATable(t *testing.T) {
+	db, err := sql.Open("sqlite", "file:"+t.TempDir()+"/empty.db")
+	must(t, err)
+	defer db.Close()
+	j, err := sqljournal.Open(t.Context(), db, sqlstore.SQLite)
+	must(t, err)
+	transport, err := host.New(registry.NewMemory())
+	must(t, err)
+	if err := j.Keep(t.Context(), transport); err == nil || !strings.Contains(err.Error(), "run Migrate") {
+		t.Errorf("Keep: %v", err)
+	}
+	store, err := sqlstore.Open(t.Context(), db, sqlstore.SQLite, sqlstore.WithKeys(key(1)))
+	must(t, err)
+	if _, err := store.List(t.Context()); err == nil || !strings.Contains(err.Error(), "run Migrate") {
+		t.Errorf("List: %v", err)
+	}
+}

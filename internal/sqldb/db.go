@@ -99,8 +99,17 @@ func (db *DB) Try(ctx context.Context, doing string, limit time.Duration, do fun
 	if err := db.Ended(ctx, doing); err != nil {
 		return db.Fail(doing+": the database did not answer in time: "+last.Error(), err, last)
 	}
+	switch {
+	case db.noTable(last):
+		return db.Fail(doing+": a table is missing, so run Migrate, or apply Schema: "+last.Error(), last, ErrRefused)
+	case db.final(last):
+		return db.Fail(doing+": the database refused: "+last.Error(), last, ErrRefused)
+	}
 	return db.Fail(doing+": the database failed: "+last.Error(), last)
 }
+
+// ErrRefused is in an error of Try that another try would get again.
+var ErrRefused = errors.New("the database refused")
 
 // Jitter gives a random time between half of d and all of it. Without it, many
 // processes that wait for the same row would ask at the same moments.

@@ -33,6 +33,8 @@ type dialect struct {
 	// final reports whether a statement that failed with err would fail again,
 	// because it is wrong or something that it needs does not exist.
 	final func(err error) bool
+	// noTable reports that a statement failed because a table is missing.
+	noTable func(err error) bool
 }
 
 // String is the name of the dialect.
@@ -61,6 +63,7 @@ var postgreSQL = dialect{
 	commit:   "COMMIT",
 	rollback: "ROLLBACK",
 	final:    finalByState(sqlState),
+	noTable:  func(err error) bool { return sqlState(err) == "42P01" },
 }
 
 var mySQL = dialect{
@@ -80,6 +83,7 @@ var mySQL = dialect{
 	commit:   "DO RELEASE_LOCK('bailinghub_schema')",
 	rollback: "DO RELEASE_LOCK('bailinghub_schema')",
 	final:    finalByState(mySQLState),
+	noTable:  func(err error) bool { return mySQLState(err) == "42S02" },
 }
 
 var sqlite = dialect{
@@ -97,6 +101,7 @@ var sqlite = dialect{
 	commit:   "COMMIT",
 	rollback: "ROLLBACK",
 	final:    finalBySQLite,
+	noTable:  func(err error) bool { return strings.Contains(err.Error(), "no such table") },
 }
 
 // SQL translates query into a statement of the database. In query each parameter

@@ -6,6 +6,7 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
+	"log/slog"
 	"strings"
 
 	"github.com/bailinghub/bailinghub-go/registry"
@@ -133,8 +134,18 @@ func (s *Store) seal(ctx context.Context, key string, credentials registry.Crede
 	return sealed, nil
 }
 
-// unseal gives the credentials of a row.
+// unseal gives the credentials of a row. What keeps a login from being read is
+// logged, because a host that asks through a transport only hears that its store
+// failed.
 func (s *Store) unseal(ctx context.Context, row *row) (registry.Credentials, error) {
+	credentials, err := s.open(ctx, row)
+	if err != nil {
+		s.logger.ErrorContext(ctx, "a stored login cannot be used", slog.String("connection_key", row.Key), slog.String("reason", err.Error()))
+	}
+	return credentials, err
+}
+
+func (s *Store) open(ctx context.Context, row *row) (registry.Credentials, error) {
 	text, err := s.sealer.Open(ctx, row.login.V, s.associated(row.Key))
 	if err != nil {
 		return registry.Credentials{}, fail("opening the login of "+row.Key+" failed: "+err.Error(), err)

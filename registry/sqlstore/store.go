@@ -115,8 +115,10 @@ func WithLease(lease time.Duration) Option {
 	}}
 }
 
-// WithLogger logs a warning where the store takes over a lease from a process that did
-// not release it. Nil logs nothing, like a store without this option.
+// WithLogger logs an error for each stored login that cannot be read, because no key
+// opens it or it is damaged, and a warning where the store takes over a lease from a
+// process that did not release it. Connection keys and reasons, and never a token or a
+// key, are in the records. Nil logs nothing, like a store without this option.
 func WithLogger(logger *slog.Logger) Option {
 	return Option{func(s *Store) error {
 		if logger != nil {

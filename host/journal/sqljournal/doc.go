@@ -1,6 +1,6 @@
 // Package sqljournal keeps the journal of operations in a database that the host
 // already runs, for many replicas of it: each open operation is asked about by
-// one of them at a time, and its settlement is told exactly once.
+// one of them at a time, and what its settlement brings is written exactly once.
 //
 //	journal, err := sqljournal.Open(ctx, db, sqlstore.PostgreSQL)
 //	if err != nil {
@@ -10,7 +10,7 @@
 //		return err
 //	}
 //	go journal.Keep(ctx, transport, sqljournal.OnSettled(func(ctx context.Context, tx *sql.Tx, entry journal.Entry) error {
-//		return tellTheUser(ctx, tx, entry)
+//		return noteForTheUser(ctx, tx, entry)
 //	}))
 //
 // A [Journal] is a journal.Journal; it uses database/sql alone, and works beside

@@ -17,16 +17,16 @@ func ExampleJournal_Keep() {
 		if err != nil {
 			return err
 		}
-		if err := operations.Migrate(ctx); err != nil {
+		if err := operations.Migrate(ctx); err != nil { // its own table: the store's Migrate does not make it
 			return err
 		}
 		err = operations.Keep(ctx, transport, sqljournal.OnSettled(func(ctx context.Context, tx *sql.Tx, entry journal.Entry) error {
-			return tellTheUser(ctx, tx, entry.Report)
+			return noteForTheUser(ctx, tx, entry.Report)
 		}))
 		return err
 	}
 	_ = keep
 }
 
-// tellTheUser stands for what a host writes in the same transaction.
-func tellTheUser(context.Context, *sql.Tx, host.Report) error { return nil }
+// noteForTheUser stands for what a host writes in the same transaction.
+func noteForTheUser(context.Context, *sql.Tx, host.Report) error { return nil }

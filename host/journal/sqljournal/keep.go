@@ -17,11 +17,13 @@ type KeepOption struct{ apply func(*keeping) error }
 type keeping struct {
 	settled func(context.Context, *sql.Tx, journal.Entry) error
 	told    func(journal.Entry)
+	failed  func(error)
 	batch   int
 }
 
-// OnSettled calls f once for each operation that is settled, in the transaction
-// that records it; see [Claim.Record]. An error of f leaves the operation open;
+// OnSettled calls f for each operation that is settled, in the transaction that
+// records it: what f writes through that is written exactly once. F itself may run
+// again where the transaction was undone; see [Claim.Record]. An error of f leaves the operation open;
 // it is asked about again when its claim has run out.
 func OnSettled(f func(context.Context, *sql.Tx, journal.Entry) error) KeepOption {
 	return KeepOption{func(k *keeping) error {
@@ -45,6 +47,19 @@ func OnReport(f func(journal.Entry)) KeepOption {
 	}}
 }
 
+// OnError calls f, in the goroutine of Keep, with each error after which Keep goes on:
+// the database cannot be reached, or a report was not recorded. Without it they are not
+// told.
+func OnError(f func(error)) KeepOption {
+	return KeepOption{func(k *keeping) error {
+		if f == nil {
+			return invalid("OnError: the function must not be nil")
+		}
+		k.failed = f
+		return nil
+	}}
+}
+
 // WithBatch sets how many operations are claimed and asked about at once: 1 to
 // [MaxClaim], 100 without this option. They should be asked about within
 // [WithClaim].
@@ -64,8 +79,9 @@ const longestWait = 5 * time.Second
 
 // Keep asks about what is due, in batches, and records each report, until ctx
 // ends: what every replica of a host runs in the background. It returns the
-// error of ctx, or of an option; a database that fails is tried again, with a
-// pause. transport is the host's own.
+// error of ctx, or of an option, or of a database that refuses the very first
+// question: the table may be missing. A database that fails later is tried again, with
+// a pause ([OnError]). transport is the host's own.
 func (j *Journal) Keep(ctx context.Context, transport *host.Transport, options ...KeepOption) error {
 	const doing = "keeping the journal"
 	if err := j.db.Ready(ctx, doing); err != nil {
@@ -83,11 +99,13 @@ func (j *Journal) Keep(ctx context.Context, transport *host.Transport, options .
 			return err
 		}
 	}
-	for ctx.Err() == nil {
+	for first := true; ctx.Err() == nil; first = false {
 		claims, err := j.Claim(ctx, k.batch)
-		if err == nil && len(claims) > 0 {
-			err = k.ask(ctx, transport, claims)
-			if err == nil {
+		switch {
+		case first && errors.Is(err, sqldb.ErrRefused):
+			return err // a missing table, for example: nothing that passes
+		case err == nil && len(claims) > 0:
+			if err = k.ask(ctx, transport, claims); err == nil {
 				continue
 			}
 		}
@@ -96,6 +114,8 @@ func (j *Journal) Keep(ctx context.Context, transport *host.Transport, options .
 			if due, ok, err := j.NextDue(ctx); err == nil && ok {
 				wait = min(wait, due)
 			}
+		} else if k.failed != nil && ctx.Err() == nil {
+			k.failed(err)
 		}
 		sqldb.Sleep(ctx, sqldb.Jitter(max(wait, 20*time.Millisecond)))
 	}
