@@ -24,30 +24,30 @@ const (
 	// callbackLimit is how long a browser may take to send its request or to
 	// read the page.
 	callbackLimit = 5 * time.Second
-	// pageLimit is how long a browser is kept waiting for a page that says what
-	// became of the login.
+	// pageLimit is how long a browser waits for the page with the outcome of the
+	// login.
 	pageLimit = 20 * time.Second
-	// pageDelivery is how long the end of a login waits for that page to be sent.
+	// pageDelivery is how long the end of a login waits until that page is sent.
 	pageDelivery = time.Second
 )
 
-// arrival is what the browser brought back.
+// arrival is what the callback of a login carried: a code, or the refusal.
 type arrival struct {
 	code   registry.Secret
 	denied bool
 }
 
-// verdict says what is to be done with an address that a browser came to.
+// verdict says what an address is that a browser requested.
 type verdict int
 
 const (
-	foreign verdict = iota // not of this login
-	again                  // of this login, which has had its callback
-	taken                  // the callback of this login
+	foreign verdict = iota // it does not belong to this login
+	again                  // it belongs to this login, whose callback came before
+	taken                  // it is the callback of this login
 )
 
-// receive takes the query of a callback's address. What it takes is handed to
-// whoever waits.
+// receive checks the query of a callback's address. It passes that of this login's first
+// callback on to Wait.
 func (l *Login) receive(rawQuery string) verdict {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil || len(query["state"]) != 1 ||
@@ -85,14 +85,14 @@ func isCode(text string) bool {
 type callback struct {
 	login    *Login
 	listener net.Listener
-	hosts    []string // what a browser calls it
+	hosts    []string // the values of Host that a browser may send
 	path     string
 	server   *http.Server
-	served   chan struct{}  // closed when the server is through
+	served   chan struct{}  // closed when the server has ended
 	pages    sync.WaitGroup // requests of this login that wait for their page
 }
 
-// listen opens the port. Network is tcp4 or tcp6.
+// listen opens the port.
 func listen(ctx context.Context, s beginSettings) (net.Listener, error) {
 	network, host := "tcp4", "127.0.0.1"
 	if s.ipv6 {
@@ -124,7 +124,7 @@ func (l *Login) serve(listener net.Listener, hosts []string, path string) {
 		WriteTimeout:      pageLimit + callbackLimit,
 		IdleTimeout:       callbackLimit,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          log.New(io.Discard, "", 0), // it would quote requests
+		ErrorLog:          log.New(io.Discard, "", 0), // net/http would quote requests in it
 	}
 	c.server.SetKeepAlivesEnabled(false)
 	l.callback = c
@@ -134,8 +134,8 @@ func (l *Login) serve(listener net.Listener, hosts []string, path string) {
 	}()
 }
 
-// close ends the listener and every connection, once the page of the login has
-// been sent or a second has passed.
+// close waits until the page of the login is sent, for pageDelivery at most, and then
+// closes the listener and every connection.
 func (c *callback) close() {
 	_ = c.listener.Close()
 	delivered := make(chan struct{})
@@ -154,8 +154,8 @@ func (c *callback) close() {
 	<-delivered
 }
 
-// ServeHTTP answers a request to the callback. Whatever is not the browser that
-// comes back from this login's page learns nothing, and the wait goes on.
+// ServeHTTP answers a request to the callback. Any request but the callback of this login
+// learns nothing about the login, and does not end it.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || !c.isHere(r.Host) || r.URL.EscapedPath() != c.path {
 		writePage(w, http.StatusNotFound, pageNotFound)
@@ -176,7 +176,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter counts a request in, unless the login has ended.
+// enter adds a request to pages. It reports false where the login has ended.
 func (c *callback) enter() bool {
 	c.login.mu.Lock()
 	defer c.login.mu.Unlock()
@@ -196,8 +196,7 @@ func (c *callback) isHere(host string) bool {
 	return false
 }
 
-// outcome waits until it is known what became of the login, and gives the page
-// that says so.
+// outcome waits until the outcome of the login is known, and gives the page that says it.
 func (c *callback) outcome(ctx context.Context) page {
 	timer := time.NewTimer(pageLimit)
 	defer timer.Stop()
@@ -239,8 +238,8 @@ var (
 		"此地址没有内容。如需登录，请打开程序显示的地址。"}
 )
 
-// writePage writes a whole answer and sends it off, so that the end of the
-// program, which comes soon, does not cut it short.
+// writePage writes a whole answer and flushes it. Without the flush the end of the program,
+// which often follows at once, would cut the page off.
 func writePage(w http.ResponseWriter, status int, p page) {
 	body := "<!DOCTYPE html>\n" +
 		`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">` +
@@ -259,10 +258,10 @@ func writePage(w http.ResponseWriter, status int, p page) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// Paste takes the address that a browser ended at, where that runs on another
-// machine and could not reach this one: the person copies it from the browser's
-// address bar. It is checked like a callback. Nil means that it was taken; what
-// becomes of the login, [Login.Wait] says. After any error the wait goes on.
+// Paste accepts the address at which a browser on another machine ended, because it could
+// not reach this one. The person copies it from the browser's address bar. Paste checks it
+// like a callback. After nil, [Login.Wait] returns the outcome of the login; after an error
+// the login goes on waiting.
 func (l *Login) Paste(ctx context.Context, address string) error {
 	const login = feedback.OperationLogin
 	switch {
@@ -275,7 +274,7 @@ func (l *Login) Paste(ctx context.Context, address string) error {
 	}
 	address = strings.TrimSpace(address)
 	if !strings.Contains(address, "://") {
-		address = "http://" + address // some browsers hide it
+		address = "http://" + address // some browsers do not show the scheme
 	}
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Scheme != "http" || parsed.User != nil || parsed.Fragment != "" || !l.callback.isHere(parsed.Host) || parsed.EscapedPath() != l.callback.path {

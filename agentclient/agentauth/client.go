@@ -21,19 +21,18 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// DefaultDeviceLabel is what a login is called where [Config.DeviceLabel] is
-// empty.
+// DefaultDeviceLabel is the device label of a login where [Config.DeviceLabel] is empty.
 const DefaultDeviceLabel = "bailinghub-go"
 
 const (
 	// maxDeviceLabel is the greatest length of a device label in UTF-16 units.
 	maxDeviceLabel = 128
-	// cleanupLimit is how long the end of a login that failed may take: to learn
-	// which session the Hub opened, and to end that.
+	// cleanupLimit is how long a failed login may take to end: to learn whether the
+	// Hub has opened a session, and to end that session.
 	cleanupLimit = 5 * time.Second
 )
 
-// Config says what to log in to.
+// Config has the Hub, the client app and the workspace to log in to.
 type Config struct {
 	// HubURL is the Hub, in any spelling that registry.NormalizeHubURL takes.
 	// Required.
@@ -47,8 +46,8 @@ type Config struct {
 	// DeviceLabel tells the person who approves where the login comes from: 1 to
 	// 128 printable characters. Empty means [DefaultDeviceLabel].
 	DeviceLabel string
-	// AllowInsecureHTTP allows plain http to any host. Tokens and the code of the
-	// login can then be read on the way.
+	// AllowInsecureHTTP allows plain http to any host. Everybody between this program
+	// and the Hub can then read the tokens and the code of the login.
 	AllowInsecureHTTP bool
 }
 
@@ -67,12 +66,12 @@ type Client struct {
 	hub       *boundary.Client
 }
 
-// New checks everything and gives a client. It sends nothing. The options are
-// those of package agentclient: the HTTP client, the time limit of each request
-// with its repeats (15 seconds; waiting for a person has its own), the repeats,
-// and the logger, which gets one record for each login, status and logout and one
-// for each repeat: operation, client app, workspace, code, status and duration.
-// Its errors match [feedback.CodeInvalidRequest].
+// New checks all arguments and gives a client. It sends nothing. The options are those of
+// package agentclient: the HTTP client, the time limit of each request with its repeats (15
+// seconds; it does not limit the wait for a person), the number of repeats, and the logger.
+// That gets one record for each login, status and logout, and one for each repeat, with
+// operation, client app, workspace, code, status and duration. The errors of New match
+// [feedback.CodeInvalidRequest].
 func New(config Config, opts ...agentclient.Option) (*Client, error) {
 	const login = feedback.OperationLogin
 	settings, err := boundary.Apply(opts)
@@ -115,13 +114,13 @@ func isDeviceLabel(label string) bool {
 	return identifier.UTF16Len(label) <= maxDeviceLabel && !identifier.SpaceAtEnd(label)
 }
 
-// CloseIdleConnections closes the idle connections of the client's own HTTP
-// transport. That of a borrowed HTTP client is its owner's to close.
+// CloseIdleConnections closes the idle connections of the client's own HTTP transport. It
+// leaves those of a borrowed HTTP client to the owner of that client.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
-// Session asks the Hub what it knows of the session of these credentials. It
-// renews nothing: an access token that has run out is refused by the Hub; see
-// [Status] for a login in a store.
+// Session asks the Hub what it knows of the session of these credentials. It does not
+// refresh them, so the Hub refuses an expired access token; see [Status] for a login in a
+// store.
 //
 // Every error is a [*feedback.Error] of the operation status. A refusal is
 // [feedback.CodeAgentAuthorizationUnavailable].
@@ -136,11 +135,11 @@ func (c *Client) Session(ctx context.Context, credentials registry.Credentials) 
 	return session, err
 }
 
-// Revoke ends the session of these credentials at the Hub, by the refresh token
-// and by the access token: nothing can be sent or asked under it afterwards. It
-// needs the tokens that are stored now, because the Hub says that it has revoked
-// whatever token it is given; see [LogOut] for a login in a store. A session
-// that has ended already is no error.
+// Revoke ends the session of these credentials at the Hub, by the refresh token and by the
+// access token. Afterwards no operation can be sent or inspected under the session. Give it
+// the newest tokens: the Hub confirms that it has revoked any token, also an old one whose
+// session then lives on. See [LogOut] for a login in a store. Revoke returns nil for a
+// session that has ended already.
 //
 // Every error is a [*feedback.Error] of the operation logout that matches
 // [ErrSessionLivesOn] where something was sent.
@@ -155,7 +154,7 @@ func (c *Client) Revoke(ctx context.Context, credentials registry.Credentials) e
 	return err
 }
 
-// check refuses credentials that must not be sent to this client's Hub.
+// check returns an error for credentials that must not be sent to this client's Hub.
 func (c *Client) check(ctx context.Context, operation feedback.Operation, credentials registry.Credentials) error {
 	switch {
 	case ctx == nil:
@@ -185,8 +184,8 @@ type question struct {
 	sending      func()
 }
 
-// ask sends a question and gives a good answer whose body can be read, or an
-// error of the operation. Beside the error of an answer it gives that answer.
+// ask sends a question and gives a good answer whose body can be read, or an error of the
+// operation. Where the server answered something else, it gives that answer too.
 func (c *Client) ask(ctx context.Context, operation feedback.Operation, q question) (*boundary.Answer, error) {
 	limited, cancel := context.WithTimeout(ctx, c.settings.Timeout)
 	defer cancel()
@@ -231,8 +230,7 @@ func (c *Client) ask(ctx context.Context, operation feedback.Operation, q questi
 	return answer, nil
 }
 
-// answeredBy is the failure that an answer other than the wanted one stands
-// for.
+// answeredBy gives the failure of an answer that is not a good one.
 func answeredBy(operation feedback.Operation, s step, answer *boundary.Answer) failure {
 	f := failure{operation: operation, step: s, status: answer.Status, retryAfter: answer.RetryAfter, hubCode: hubCode(answer.Body)}
 	if answer.Status/100 == 2 {
@@ -241,7 +239,7 @@ func answeredBy(operation feedback.Operation, s step, answer *boundary.Answer) f
 	return f
 }
 
-// notAnswered is the error of a request without an answer.
+// notAnswered makes the error of a request without an answer.
 func (c *Client) notAnswered(ctx context.Context, operation feedback.Operation, s step, err error) error {
 	lost, isLost := errors.AsType[*boundary.LostError](err)
 	switch {
@@ -277,12 +275,12 @@ func hubCode(body []byte) feedback.Code {
 	return feedback.Code(code)
 }
 
-// askAgain is for requests that may be sent twice: after a lost connection, and
-// where the Hub may answer a moment later.
+// askAgain is the again of requests that may be sent twice. It reports true after a lost
+// connection, and where the Hub may be able to answer a moment later.
 func askAgain(answer *boundary.Answer) bool { return answer == nil || isTransient(answer.Status) }
 
-// revoke ends a session by the tokens that there are; either may be "". One
-// confirmation is enough.
+// revoke ends a session by each of its tokens; one of them may be "". It succeeds where the
+// Hub confirms either.
 func (c *Client) revoke(ctx context.Context, operation feedback.Operation, access, refresh string) error {
 	by := func(q question) error {
 		q.step, q.method, q.path, q.limit, q.again = revoking, http.MethodPost, boundary.RevokePath, answerLimit, askAgain
@@ -292,7 +290,7 @@ func (c *Client) revoke(ctx context.Context, operation feedback.Operation, acces
 		}
 		return err
 	}
-	first := failure{operation: operation, event: badAnswer}.build() // of nothing to revoke by
+	first := failure{operation: operation, event: badAnswer}.build() // for a session without any token
 	var errs []error
 	if refresh != "" {
 		errs = append(errs, by(question{body: map[string]string{"client_app_id": c.config.ClientAppID, "refresh_token": refresh}}))
@@ -321,8 +319,8 @@ func isRevoked(body []byte) (revoked bool) {
 	return revoked && err == nil
 }
 
-// giveUp ends a session that a failed login opened, whatever became of the
-// caller's context, and gives the login's error with a word on that.
+// giveUp ends a session that a failed login has opened, even after the caller's context has
+// ended. It gives the error of the login with a sentence that says whether that worked.
 func (c *Client) giveUp(ctx context.Context, access, refresh string, cause error) error {
 	if access == "" && refresh == "" {
 		return livesOn(cause)

@@ -11,13 +11,13 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/failures"
 )
 
-// ErrSessionLivesOn is matched by an error after which the Hub has, or may have,
-// a session that nobody on this side holds and that could not be ended. Nothing
-// can be done with it. It ends by itself 30 days after the login at the latest;
-// the business system that the person approved it at can end it before.
+// ErrSessionLivesOn says that the Hub has, or may have, a session that could not be ended
+// and whose tokens nobody on this side has, so that nobody can use it. It ends by itself 30
+// days after the login at the latest. The business system where the person approved it can
+// end it earlier.
 var ErrSessionLivesOn = errors.New("agentauth: a session that nobody holds may live on at the Hub")
 
-// failure is what went wrong in one call, as the code that met it saw it.
+// failure describes one failure as the code that met it saw it.
 type failure struct {
 	operation  feedback.Operation
 	event      event
@@ -26,10 +26,10 @@ type failure struct {
 	hubCode    feedback.Code // in that answer; "" without one
 	retryAfter time.Duration
 	causes     []error
-	message    string // takes the place of the table's
+	message    string // replaces that of the table
 }
 
-// event is what happened, where it was not just an answer of the Hub.
+// event is what happened.
 type event int
 
 const (
@@ -39,17 +39,17 @@ const (
 	timedOut                    // the time limit, or the caller's deadline
 	expired                     // nobody decided about the login in time
 	denied                      // somebody decided against it
-	closed                      // the program gave the login up
+	closed                      // the program closed the login
 	noCode                      // the browser came back without a code
-	noListener                  // no port to wait for the browser at
+	noListener                  // no port for the callback could be opened
 	storeFailed                 // the store of logins failed
-	noLogin                     // the store has no login to speak of
+	noLogin                     // the store has no usable login
 	changed                     // the stored login was replaced or removed meanwhile
-	connectionLost              // no whole answer came
+	connectionLost              // the answer did not come, or not all of it
 	badAnswer                   // the answer is not what was asked for
-	otherSession                // the answer speaks of another session or client
+	otherSession                // the answer is about another session or client
 	noWorkspace                 // the session does not cover the workspace
-	notChecked                  // this side's doubt about an address to open
+	notChecked                  // the Hub gave an address that must not be opened
 )
 
 // step is the request that an event belongs to.
@@ -63,10 +63,10 @@ const (
 	revoking        // POST revoke
 )
 
-// row is one line of the table. Zero values of step, operation, statuses and
-// codes fit everything. A code of "" stands for the Hub's. A next action of ""
-// means that the same can be done again: for a login by a person who begins
-// another one, else by whoever asked.
+// row is one line of the table. A row without an operation, a step, statuses or hubCodes
+// fits every value of them. A code of "" means the code of the Hub's answer. A next action
+// of "" means that the same can be done again: for a login, by a person who begins another
+// one; for anything else, by the caller.
 type row struct {
 	event      event
 	operation  feedback.Operation
@@ -188,7 +188,7 @@ func (r *row) fits(f failure) bool {
 		(r.hubCodes == nil || slices.Contains(r.hubCodes, f.hubCode))
 }
 
-// row gives the first row that fits. The last one fits every answer.
+// row gives the first row that fits. The last row fits every answer.
 func (f failure) row() *row {
 	for i := range collected {
 		if collected[i].fits(f) {
@@ -198,13 +198,13 @@ func (f failure) row() *row {
 	return &collected[len(collected)-1]
 }
 
-// isTransient reports whether an answer of this status may be another one a
+// isTransient reports whether the Hub may give another answer than one of this status a
 // moment later.
 func isTransient(status int) bool {
 	return slices.ContainsFunc(transient, func(s span) bool { return s.from <= status && status <= s.to })
 }
 
-// build gives the failure as the table has it.
+// build makes the error of the failure by the table.
 func (f failure) build() *feedback.Error {
 	decided := f.row()
 	account := feedback.Feedback{
@@ -234,13 +234,13 @@ func (f failure) build() *feedback.Error {
 	return err
 }
 
-// invalid is the failure of a bad argument.
+// invalid makes the error of a bad argument.
 func invalid(operation feedback.Operation, message string) error {
 	return failure{operation: operation, event: badArgument, message: message}.build()
 }
 
-// ended is the failure of a call whose context, or else whose own time limit,
-// has ended.
+// ended gives the failure of a call that was ended by its context or, while that goes on,
+// by the time limit of the client.
 func ended(ctx context.Context, operation feedback.Operation) failure {
 	switch err := ctx.Err(); {
 	case err == nil:
@@ -252,8 +252,8 @@ func ended(ctx context.Context, operation feedback.Operation) failure {
 	}
 }
 
-// with gives a copy of an error of this package that says another sentence, too,
-// and matches more.
+// with gives a copy of an error of this package with another sentence in its message, which
+// also matches causes.
 func with(err error, message string, causes ...error) error {
 	known, ok := errors.AsType[*feedback.Error](err)
 	if !ok {

@@ -31,7 +31,8 @@ import (
 
 const (
 	defaultCallbackPath = "/callback"
-	// maxCallbackPath keeps the whole address far below what the Hub takes.
+	// maxCallbackPath is the greatest length of the path of a callback. The whole
+	// address then stays far below the 2,048 bytes that the Hub accepts.
 	maxCallbackPath = 512
 	// maxAddress is the greatest length of the address to log in at.
 	maxAddress = 4096
@@ -40,9 +41,8 @@ const (
 	maxRequestTime = 3600
 )
 
-// BeginOption says more about the listener of a login. The functions of this
-// package whose names begin with With make one; a nil option is an invalid
-// request.
+// BeginOption is an option for the listener of a login. The functions of this package whose
+// names begin with With make one. A nil option is an invalid request.
 type BeginOption func(*beginSettings) error
 
 type beginSettings struct {
@@ -52,9 +52,9 @@ type beginSettings struct {
 	listen func(ctx context.Context, network, address string) (net.Listener, error)
 }
 
-// WithCallbackPort has the login wait at this port, 1 to 65535, for a browser on
-// another machine: forward it, with ssh -L for example, under the same number.
-// Zero, and no such option, mean any port that is free.
+// WithCallbackPort makes the login listen at this port, 1 to 65535, for a browser on another
+// machine. Forward the port under the same number, for example with ssh -L. Without this
+// option, or with zero, the login listens at any free port.
 func WithCallbackPort(port int) BeginOption {
 	return func(s *beginSettings) error {
 		if port < 0 || port > 65535 {
@@ -67,8 +67,8 @@ func WithCallbackPort(port int) BeginOption {
 
 var callbackPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
-// WithCallbackPath has the browser come back to this path instead of
-// "/callback": segments of letters, digits and . _ ~ -, at most 512 bytes.
+// WithCallbackPath makes this the path of the callback, instead of "/callback". It consists
+// of segments of letters, digits and . _ ~ -, and has at most 512 bytes.
 func WithCallbackPath(path string) BeginOption {
 	return func(s *beginSettings) error {
 		if len(path) > maxCallbackPath || !callbackPath.MatchString(path) ||
@@ -80,7 +80,7 @@ func WithCallbackPath(path string) BeginOption {
 	}
 }
 
-// WithIPv6Callback has the login wait at ::1 instead of 127.0.0.1.
+// WithIPv6Callback makes the login listen at ::1 instead of 127.0.0.1.
 func WithIPv6Callback() BeginOption {
 	return func(s *beginSettings) error {
 		s.ipv6 = true
@@ -88,9 +88,9 @@ func WithIPv6Callback() BeginOption {
 	}
 }
 
-// Login is a login under way: a person is to open [Login.URL] and to decide
-// there. It ends with [Login.Wait] or [Login.Close], and one of them has to be
-// called. It is safe for concurrent use and prints no secret.
+// Login is a login that has begun: a person has to open [Login.URL] and approve or refuse it
+// there. The caller must end it with [Login.Wait] or [Login.Close]. It is safe for concurrent
+// use, and printing it shows no secret.
 type Login struct {
 	client    *Client
 	url       registry.Secret
@@ -99,25 +99,24 @@ type Login struct {
 	redirect  string
 	expiresAt time.Time
 	callback  *callback
-	arrived   chan arrival  // what the browser brought; once
+	arrived   chan arrival  // gets the one callback of the login
 	gone      chan struct{} // closed by Close
-	known     chan struct{} // closed once outcome is set
-	outcome   error         // of Wait
+	known     chan struct{} // closed when outcome is set
+	outcome   error         // the error of Wait
 
 	closing, ending sync.Once
 
 	mu sync.Mutex
-	// received says that the callback of this login has come, waited that Wait
-	// was called, over that no more requests are let in.
+	// received says that the callback of this login has come, waited that Wait was
+	// called, and over that the callback accepts no more requests.
 	received, waited, over bool
 }
 
-// Begin opens a port of this machine for the browser to come back to, and has
-// the Hub begin a login. It waits for nobody: show [Login.URL] and call
-// [Login.Wait].
+// Begin opens a port of this machine for the callback, and asks the Hub to begin a login. It
+// does not wait for the person: show [Login.URL] and call [Login.Wait].
 //
-// Every error is a [*feedback.Error] of the operation login, and nothing is left
-// open after one.
+// Every error is a [*feedback.Error] of the operation login. After an error nothing is left
+// open.
 func (c *Client) Begin(ctx context.Context, opts ...BeginOption) (*Login, error) {
 	const login = feedback.OperationLogin
 	switch {
@@ -160,12 +159,12 @@ func (c *Client) Begin(ctx context.Context, opts ...BeginOption) (*Login, error)
 // newState gives 256 random bits.
 func newState() string {
 	var bits [32]byte
-	_, _ = rand.Read(bits[:]) // It never fails.
+	_, _ = rand.Read(bits[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
-// hostsOf gives what a browser calls the listener's address: with its port, and
-// without where that is the usual one.
+// hostsOf gives the values of the Host header that a browser may send to the listener: the
+// address with its port, and also without it where that is the default port.
 func hostsOf(address net.Addr) []string {
 	hosts := []string{address.String()}
 	if host, port, err := net.SplitHostPort(hosts[0]); err == nil && port == "80" {
@@ -177,7 +176,7 @@ func hostsOf(address net.Addr) []string {
 	return hosts
 }
 
-// listenError says why there is no listener.
+// listenError says why the port could not be opened.
 func listenError(err error, address string, port int) (message string, number error) {
 	code, ok := errors.AsType[syscall.Errno](err)
 	switch {
@@ -191,7 +190,7 @@ func listenError(err error, address string, port int) (message string, number er
 	return "There is no listening at " + address + ".", nil
 }
 
-// start has the Hub begin the login.
+// start asks the Hub to begin the login.
 func (l *Login) start(ctx context.Context) error {
 	c := l.client
 	began := time.Now()
@@ -207,8 +206,8 @@ func (l *Login) start(ctx context.Context) error {
 			"code_challenge":        oauth2.S256ChallengeFromVerifier(l.verifier.Reveal()),
 			"code_challenge_method": "S256",
 		},
-		// A request that got lost leaves nothing but an entry that expires. What
-		// the Hub answered would be no other a moment later.
+		// A request whose answer was lost leaves only an entry at the Hub that
+		// expires, so it may be sent again. An answer of the Hub is final.
 		again: func(answer *boundary.Answer) bool { return answer == nil },
 	})
 	if err != nil {
@@ -242,9 +241,9 @@ func parseStarted(body []byte) (address string, lifetime time.Duration, ok bool)
 	return wire.URL, time.Duration(wire.ExpiresIn) * time.Second, true
 }
 
-// mayOpen reports whether an address from a Hub may be shown and opened in a
-// browser: https, or http to this machine by number and port. It is of visible
-// ASCII, so that it can go to a terminal and to a program that opens it.
+// mayOpen reports whether an address from a Hub may be shown and opened in a browser. It is
+// an https URL, or an http URL with a loopback address and a port. It has visible ASCII
+// characters only, so that it is safe for a terminal and as an argument of a program.
 func mayOpen(address string) bool {
 	if len(address) > maxAddress {
 		return false
@@ -268,36 +267,34 @@ func mayOpen(address string) bool {
 	return false
 }
 
-// URL is the address at which the person decides. Show it before anything tries
-// to open it in a browser. What it has in its query belongs to this login alone:
-// keep it out of logs.
+// URL gives the address at which the person approves or refuses the login. Show it before
+// you try to open it in a browser. Its query is a secret of this login: keep the URL out of
+// logs.
 func (l *Login) URL() string { return l.url.Reveal() }
 
-// ExpiresAt is until when the person can decide, by this machine's clock.
+// ExpiresAt gives the time until which the person can decide, by this machine's clock.
 func (l *Login) ExpiresAt() time.Time { return l.expiresAt }
 
-// CallbackAddress is where the browser comes back to, as host and port: what has
-// to be forwarded where the browser runs on another machine.
+// CallbackAddress gives the host and port of the callback. Where the browser runs on another
+// machine, this port has to be forwarded.
 func (l *Login) CallbackAddress() string { return l.callback.hosts[0] }
 
-// Wait waits for the person, takes the session that the Hub then gives, and
-// checks with the Hub that it is one of this client for this workspace. Whoever
-// gets the credentials holds the session: save them, or end it with
-// [Client.Revoke].
+// Wait waits for the person, gets the session from the Hub, and checks with the Hub that the
+// session is for this client and this workspace. The caller has to save the credentials, or
+// end the session with [Client.Revoke].
 //
-// It ends the login, whatever it returns, and can be called once. Every error is
-// a [*feedback.Error] of the operation login: [feedback.CodeAccessDenied] where
-// the person refused, [feedback.CodeLoginExpired] where nobody decided until
-// [Login.ExpiresAt]; errors.Is finds the context's error where that ended. A
-// session that was opened and cannot be used is ended at the Hub, after the end
-// of ctx too, for which Wait may take five seconds more; the error says whether
-// that worked, and matches [ErrSessionLivesOn] where it did not.
+// Wait always ends the login, and can be called once. Every error is a [*feedback.Error] of
+// the operation login. Its code is [feedback.CodeAccessDenied] where the person refused, and
+// [feedback.CodeLoginExpired] where nobody decided until [Login.ExpiresAt]. errors.Is finds
+// the error of ctx where that ended. Where the Hub has opened a session that cannot be used,
+// Wait ends it at the Hub, even after the end of ctx, which may take five more seconds. The
+// error says whether that worked, and matches [ErrSessionLivesOn] where it did not.
 func (l *Login) Wait(ctx context.Context) (registry.Credentials, Session, error) {
 	return l.wait(ctx, func(context.Context, registry.Credentials, Session) error { return nil })
 }
 
-// wait is Wait with what has to go well before the login has: to keep the
-// credentials.
+// wait does what Wait does, and calls keep to save the credentials. Where keep fails, the
+// login fails and its session is ended.
 func (l *Login) wait(ctx context.Context, keep func(context.Context, registry.Credentials, Session) error) (registry.Credentials, Session, error) {
 	const login = feedback.OperationLogin
 	switch {
@@ -314,7 +311,7 @@ func (l *Login) wait(ctx context.Context, keep func(context.Context, registry.Cr
 		return registry.Credentials{}, Session{}, invalid(login, "Wait was called already; it gives the credentials once.")
 	}
 	start := time.Now()
-	outcome := error(failure{operation: login, event: closed}.build()) // of a panic in keep
+	outcome := error(failure{operation: login, event: closed}.build()) // stays where keep panics
 	defer func() { l.end(outcome) }()
 	credentials, session, outcome := l.complete(ctx, keep)
 	l.client.log(ctx, login, start, outcome)
@@ -324,9 +321,9 @@ func (l *Login) wait(ctx context.Context, keep func(context.Context, registry.Cr
 	return credentials, session, nil
 }
 
-// Close gives the login up: the port is closed, and Wait returns. It is not
-// needed after Wait, and may be called more than once. A person who decides
-// later finds nobody there; the Hub then opens no session.
+// Close ends the login: it closes the port, and Wait returns. It is not needed after Wait,
+// and may be called more than once. Where the person approves later, the browser finds
+// nothing at the port, and the Hub opens no session.
 func (l *Login) Close() error {
 	if l == nil || l.callback == nil {
 		return invalid(feedback.OperationLogin, "The login was not begun by Begin.")
@@ -336,13 +333,13 @@ func (l *Login) Close() error {
 	waited := l.waited
 	l.mu.Unlock()
 	if waited {
-		<-l.known // Wait ends it
+		<-l.known // the running Wait ends the login
 	}
 	l.end(failure{operation: feedback.OperationLogin, event: closed}.build())
 	return nil
 }
 
-// complete waits for the browser and does what follows.
+// complete waits for the callback and does everything that follows.
 func (l *Login) complete(ctx context.Context, keep func(context.Context, registry.Credentials, Session) error) (registry.Credentials, Session, error) {
 	const login = feedback.OperationLogin
 	fail := func(f failure) (registry.Credentials, Session, error) {
@@ -382,10 +379,10 @@ func (l *Login) complete(ctx context.Context, keep func(context.Context, registr
 
 // exchange gets the session for a code.
 //
-// Once the code is on its way the Hub may open a session, so the exchange then
-// outlives the caller's context for a little: only with its answer can the
-// session be ended again. A code that the Hub has taken does nothing when it
-// comes a second time, so it may be sent again.
+// When the code has been sent, the Hub may open a session. From then on the exchange goes on
+// for a while after the caller's context has ended, because only its answer has the tokens
+// with which that session can be ended. The Hub accepts a code once, and a second request
+// with it does nothing, so the request may be repeated.
 func (l *Login) exchange(ctx context.Context, code registry.Secret) (registry.Credentials, error) {
 	const login = feedback.OperationLogin
 	c := l.client
@@ -449,7 +446,7 @@ func (l *Login) exchange(ctx context.Context, code registry.Secret) (registry.Cr
 	}
 	f := failure{operation: login, event: badAnswer, step: exchanging, status: answer.Status}
 	switch {
-	case err != nil: // a good status and no good body, or another 2xx
+	case err != nil: // a 200 with a bad body, or another 2xx
 	case !ok:
 		err = f.build()
 	case given.ClientAppID != c.config.ClientAppID:
@@ -472,9 +469,9 @@ func (l *Login) exchange(ctx context.Context, code registry.Secret) (registry.Cr
 	return credentials, nil
 }
 
-// refuses reports that an answer is the Hub's own refusal, after which there is
-// no session. Anything else may come from something in front of the Hub, which
-// says nothing of what the Hub did.
+// refuses reports whether an answer is the Hub's own refusal, after which there is no
+// session. Any other answer may come from a proxy in front of the Hub, and does not tell what
+// the Hub did.
 func refuses(answer *boundary.Answer) bool {
 	switch hubCode(answer.Body) {
 	case feedback.CodeInvalidRequest, feedback.CodeInvalidGrant, feedback.CodeAgentAuthUnavailable, "unsupported_grant_type":
@@ -483,15 +480,15 @@ func refuses(answer *boundary.Answer) bool {
 	return false
 }
 
-// neverArrived reports that there was no connection that a request could have
-// gone out on.
+// neverArrived reports whether the request cannot have reached the Hub, because there was no
+// connection.
 func neverArrived(err error) bool {
 	_, unresolved := errors.AsType[*net.DNSError](err)
 	return unresolved || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// end makes the outcome known and closes everything, once. It returns when that
-// is done, whoever does it.
+// end sets the outcome and closes everything. Only the first call does that; every call
+// returns when it is done.
 func (l *Login) end(outcome error) {
 	l.ending.Do(func() {
 		l.mu.Lock()

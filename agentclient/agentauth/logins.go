@@ -13,79 +13,78 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// LogInOptions say how [LogIn] goes about it.
+// LogInOptions are the options of [LogIn].
 type LogInOptions struct {
-	// Show is called once, before anybody is waited for: it has to show the
-	// person the address of the prompt. It may open that in a browser, and must
-	// not wait for the person. An error of it ends the login. Required.
+	// Show is called once, before the wait for the person begins. It has to show the
+	// person the URL of the prompt. It may also open the URL in a browser, and must
+	// not wait for the person. An error that it returns ends the login. Required.
 	Show func(ctx context.Context, prompt Prompt) error
-	// Alias names the connection for people; see registry.WithAlias. Empty for a
-	// connection without a name, and to leave the one that it has.
+	// Alias names the connection for people; see registry.WithAlias. Where it is
+	// empty, a connection keeps the alias that it has, and a new one gets none.
 	Alias string
-	// Replace is the key of a connection whose login this one takes the place of.
-	// The session of that login ends: operations that were sent under it can be
-	// asked about no longer. The prompt says how long they could have been. Empty
-	// means that no login is replaced.
+	// Replace is the key of a connection whose login is replaced. The session of that
+	// login ends: operations that were sent under it cannot be inspected any more. The
+	// prompt says until when they could have been. Empty means that no login is
+	// replaced.
 	Replace string
-	// Callback says more about the port that the browser comes back to.
+	// Callback has the options for the port of the callback.
 	Callback []BeginOption
-	// Client are the options of the client that asks the Hub; see [New].
+	// Client has the options of the client that asks the Hub; see [New].
 	Client []agentclient.Option
 }
 
 // Prompt is what a person has to know of a login that waits for them.
 type Prompt struct {
-	// URL is the address at which the person decides. It is to be shown before
-	// anything tries to open it, and to be kept out of logs.
+	// URL is the address at which the person approves or refuses the login. Show it
+	// before you try to open it in a browser, and keep it out of logs.
 	URL string
-	// ExpiresAt is until when they can decide.
+	// ExpiresAt is the time until which the person can decide.
 	ExpiresAt time.Time
-	// CallbackAddress is where the browser comes back to, as host and port.
+	// CallbackAddress is the host and port to which the browser comes back.
 	CallbackAddress string
-	// Replaces is the login whose place this one takes; nil for none.
+	// Replaces is the login that this one replaces; nil for none.
 	Replaces *Replaced
-	// Paste takes the address that a browser on another machine ended at; see
-	// [Login.Paste]. It may be called from any goroutine until LogIn returns.
+	// Paste accepts the address at which a browser on another machine ended; see
+	// [Login.Paste]. Any goroutine may call it until LogIn returns.
 	Paste func(ctx context.Context, address string) error
 }
 
-// Replaced is a login whose place a new one takes.
+// Replaced is a login that a new one replaces.
 type Replaced struct {
-	// Connection is the one that both logins are of.
+	// Connection is the connection of both logins.
 	Connection registry.Connection
-	// SessionID is its session; "" where what is stored is damaged.
+	// SessionID is the session of the replaced login; "" where the stored login is
+	// damaged.
 	SessionID string
-	// EndsAt is until when operations that were sent under it could be asked
-	// about. It ends with the replacement.
+	// EndsAt is the time until which operations of that session could have been
+	// inspected. The replacement ends the session earlier.
 	EndsAt time.Time
 }
 
 // Result is a login that was made and saved.
 type Result struct {
-	// Connection is the one that it was saved under. It is the current one now.
+	// Connection is the connection that has the login. It is the current one now.
 	Connection registry.Connection
-	// Session is what the Hub says of it.
+	// Session is what the Hub says of the login.
 	Session Session
-	// Replaced is the login whose place it took; nil for none.
+	// Replaced is the login that this one has replaced; nil for none.
 	Replaced *Replaced
-	// ReplacedLivesOn says that the replaced session could not be ended at the
-	// Hub: nobody holds it any more, and it ends by itself at Replaced.EndsAt.
+	// ReplacedLivesOn says that the replaced session could not be ended at the Hub.
+	// Nobody has its tokens any more, and it ends by itself at Replaced.EndsAt.
 	ReplacedLivesOn bool
 }
 
-// LogIn has a person log in and saves the login in the store, as the current
-// connection.
+// LogIn lets a person log in, saves the login in the store, and makes its connection the
+// current one.
 //
-// A connection that has a login keeps it: the new one is saved beside it, as a
-// named instance, because operations can be asked about only under the session
-// that they were sent under. It stays until the host removes it. See
-// [LogInOptions] for how to replace it instead.
+// A connection that has a login keeps it, because operations can be inspected only under the
+// session that they were sent under. The new login is saved beside it, as a named instance.
+// The old one stays until the host removes it. [LogInOptions] can replace it instead.
 //
-// Nothing of the store is held while the person decides, and nothing is changed
-// in it before the Hub has confirmed the session. After an error the store is as
-// it was, and no session is left at the Hub; where either could not be done the
-// error says so ([ErrSessionLivesOn]). Every error is a [*feedback.Error] of the
-// operation login; see [Login.Wait].
+// LogIn holds no lock of the store while the person decides, and changes nothing in it before
+// the Hub has confirmed the session. After an error the store is as it was, and no session is
+// left at the Hub; where either was not possible, the error says so ([ErrSessionLivesOn]).
+// Every error is a [*feedback.Error] of the operation login; see [Login.Wait].
 func LogIn(ctx context.Context, store Store, config Config, options LogInOptions) (Result, error) {
 	const login = feedback.OperationLogin
 	switch {
@@ -102,7 +101,7 @@ func LogIn(ctx context.Context, store Store, config Config, options LogInOptions
 	}
 	defer client.CloseIdleConnections()
 	p := &placing{store: store, config: client.config, alias: options.Alias, replace: options.Replace}
-	replaces, err := p.look(ctx)
+	replaces, err := p.check(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -135,20 +134,20 @@ func LogIn(ctx context.Context, store Store, config Config, options LogInOptions
 	return result, nil
 }
 
-// placing finds the place of a new login in a store, and takes it.
+// placing finds the connection for a new login in a store, and saves the login under it.
 type placing struct {
 	store   Store
 	config  Config
 	alias   string
 	replace string // the key of a connection; "" for none
 
-	connection registry.Connection   // the place, once taken
-	replaced   *registry.Credentials // what was there; nil for nothing, empty for something damaged
+	connection registry.Connection   // the connection, when the login is saved
+	replaced   *registry.Credentials // the replaced login; nil for none, empty for a damaged one
 }
 
-// look refuses before a person is bothered what would be refused afterwards, and
-// says what is replaced.
-func (p *placing) look(ctx context.Context) (*Replaced, error) {
+// check returns the errors that saving the login would return, before a person is asked to log
+// in for nothing. It gives the login that will be replaced.
+func (p *placing) check(ctx context.Context) (*Replaced, error) {
 	const login = feedback.OperationLogin
 	if p.alias != "" {
 		switch other, err := p.store.ByAlias(ctx, p.alias); {
@@ -180,13 +179,12 @@ func (p *placing) look(ctx context.Context) (*Replaced, error) {
 	}
 }
 
-// isFor reports whether a connection is for what is logged in to.
+// isFor reports whether a connection has the Hub, client app and workspace of the login.
 func (p *placing) isFor(connection registry.Connection) bool {
 	return connection.HubURL == p.config.HubURL && connection.ClientAppID == p.config.ClientAppID && connection.Workspace == p.config.Workspace
 }
 
-// isFree reports whether a connection is the plain one of what is logged in to
-// and has no login.
+// isFree reports whether a connection is the plain one for the login and has no login yet.
 func (p *placing) isFree(ctx context.Context, connection registry.Connection) bool {
 	if !p.isFor(connection) || connection.InstanceID != "" {
 		return false
@@ -195,9 +193,9 @@ func (p *placing) isFree(ctx context.Context, connection registry.Connection) bo
 	return errors.Is(err, registry.ErrNotLoggedIn)
 }
 
-// keep saves a login: in the place of another one where that is wanted, else
-// under the plain connection where that has none, else under a named instance.
-// After an error everything is as it was.
+// keep saves a login. It replaces another login where that is wanted. Otherwise it uses the
+// plain connection where that has no login, or else a named instance. After an error the
+// store is as it was.
 func (p *placing) keep(ctx context.Context, credentials registry.Credentials, _ Session) error {
 	const login = feedback.OperationLogin
 	current, err := p.store.Current(ctx)
@@ -230,7 +228,7 @@ func (p *placing) keep(ctx context.Context, credentials registry.Credentials, _ 
 	return err
 }
 
-// add saves a login where there is none, and gives what takes it away again.
+// add saves a login under a connection without one. undo removes it again.
 func (p *placing) add(ctx context.Context, credentials registry.Credentials) (undo func(context.Context) error, err error) {
 	undo, err = p.addTo(ctx, credentials)
 	if errors.Is(err, registry.ErrChanged) && undo == nil {
@@ -242,10 +240,10 @@ func (p *placing) add(ctx context.Context, credentials registry.Credentials) (un
 	return undo, err
 }
 
-// addTo saves a login under the plain connection, or under the instance of an
-// option. Where that has a login, that stays as it is and the error matches
-// ErrChanged. The name comes last: until then the place may become that of
-// somebody who logs in at the same moment.
+// addTo saves a login under the plain connection, or under the instance of an option. Where
+// that has a login, addTo leaves it alone and the error matches ErrChanged. It sets the alias
+// last: until the login is saved, another process may log in at the same connection, and the
+// alias would be on the connection of that login.
 func (p *placing) addTo(ctx context.Context, credentials registry.Credentials, instance ...registry.RegisterOption) (undo func(context.Context) error, err error) {
 	descriptor := p.config.descriptor()
 	key, err := descriptor.ConnectionKey()
@@ -273,7 +271,7 @@ func (p *placing) addTo(ctx context.Context, credentials registry.Credentials, i
 	undo = func(ctx context.Context) error {
 		switch err := p.store.DeleteSession(ctx, p.connection.Key, credentials.SessionID); {
 		case errors.Is(err, registry.ErrChanged):
-			return nil // somebody else's login, which stays with its connection
+			return nil // the login of another process, which keeps the connection
 		case err != nil:
 			return err
 		case !found:
@@ -298,8 +296,8 @@ func (p *placing) addTo(ctx context.Context, credentials registry.Credentials, i
 	return undo, err
 }
 
-// named gives the options that give a connection this name, where the name is to
-// change at all.
+// named gives options with the alias of the login, or without one where the connection has
+// that alias already.
 func (p *placing) named(alias string, options ...registry.RegisterOption) []registry.RegisterOption {
 	if p.alias == "" {
 		return options
@@ -307,8 +305,8 @@ func (p *placing) named(alias string, options ...registry.RegisterOption) []regi
 	return append(options, registry.WithAlias(alias))
 }
 
-// takeOver saves a login in place of another one, and gives what brings that one
-// back. No refresh of it can run in between.
+// takeOver saves a login in place of another one. undo restores the other one. No refresh of
+// the other login can run in between.
 func (p *placing) takeOver(ctx context.Context, credentials registry.Credentials) (undo func(context.Context) error, err error) {
 	const login = feedback.OperationLogin
 	connection, err := p.store.Connection(ctx, p.replace)
@@ -364,23 +362,23 @@ func (p *placing) takeOver(ctx context.Context, credentials registry.Credentials
 	}, nil
 }
 
-// LogOutOptions say how [LogOut] goes about it.
+// LogOutOptions are the options of [LogOut].
 type LogOutOptions struct {
-	// Forget has the login deleted even where the Hub cannot be told. The session
-	// lives on there until its end, and the error says so.
+	// Forget deletes the login even where the Hub cannot be reached. The session then
+	// lives on at the Hub until its end, and the error says so.
 	Forget bool
 	// Client are the options of the client that asks the Hub; see [New].
 	Client []agentclient.Option
 }
 
-// LogOut ends the login of a connection: at the Hub first, and then in the
-// store. The connection stays. Operations that were sent under it cannot be
-// asked about afterwards. A connection without a login is no error.
+// LogOut ends the login of a connection, at the Hub first and then in the store. The
+// connection stays. Operations that were sent under the login cannot be inspected afterwards.
+// LogOut returns nil for a connection without a login.
 //
-// Where the Hub cannot be told, the login stays and the error matches
-// [ErrSessionLivesOn], unless it is to be forgotten: then it is deleted, and
-// LogOut returns that error all the same. A login that took its place in the
-// meantime stays. Every error is a [*feedback.Error] of the operation logout.
+// Where the Hub cannot be reached, the login stays and the error matches
+// [ErrSessionLivesOn]. With Forget the login is deleted, and LogOut still returns that error.
+// LogOut does not delete a login that has replaced this one in the meantime. Every error is a
+// [*feedback.Error] of the operation logout.
 func LogOut(ctx context.Context, store Store, key string, options LogOutOptions) error {
 	const logout = feedback.OperationLogout
 	switch {
@@ -400,9 +398,9 @@ func LogOut(ctx context.Context, store Store, key string, options LogOutOptions)
 	defer client.CloseIdleConnections()
 	var session string
 	var revoked error
-	// Nobody refreshes the session meanwhile: the Hub would confirm a token that
-	// has been replaced, and the session would live on. Who wants to is not kept
-	// waiting for longer than a refresh takes.
+	// The update keeps others from refreshing the session meanwhile. Otherwise the
+	// Hub could confirm a token that was just replaced, and the session would live
+	// on. It takes no longer than a refresh, so that others do not wait longer.
 	err = store.UpdateCredentials(ctx, key, func(ctx context.Context, current registry.Credentials) (registry.Credentials, error) {
 		ctx, cancel := context.WithTimeout(ctx, client.settings.Timeout)
 		defer cancel()
@@ -440,7 +438,7 @@ func LogOut(ctx context.Context, store Store, key string, options LogOutOptions)
 	return nil
 }
 
-// relabel gives an error of this package as one of another operation.
+// relabel gives a copy of an error of this package with another operation.
 func relabel(err error, operation feedback.Operation) error {
 	known, ok := errors.AsType[*feedback.Error](err)
 	if !ok {

@@ -14,8 +14,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
 )
 
-// answerLimit is how many bytes the answers to a login may have, but that about
-// a session.
+// answerLimit is how many bytes an answer may have, except the one about a session.
 const answerLimit = 64 << 10
 
 // sessionLimit is how many bytes the answer about a session may have.
@@ -29,27 +28,28 @@ type Session struct {
 	ID string
 	// ClientAppID is the client app that logged in.
 	ClientAppID string
-	// DeviceLabel is what the login was called when it was begun.
+	// DeviceLabel is the device label with which the login was begun.
 	DeviceLabel string
 	// Principal is the account that approved the login.
 	Principal Principal
-	// OnBehalfOf is for whom operations of this session are carried out, as the
-	// business system calls them; "" where the Hub says nothing.
+	// OnBehalfOf identifies the person or account for whom operations of this session
+	// are carried out, in the words of the business system; "" where the Hub names
+	// none.
 	OnBehalfOf string
-	// SubjectName is a name to show for that; "" where the business system gave
+	// SubjectName is a display name for OnBehalfOf; "" where the business system gave
 	// none.
 	SubjectName string
-	// Workspaces are those that the session may use, in the Hub's order; at
+	// Workspaces are the workspaces that the session may use, in the Hub's order; at
 	// least one.
 	Workspaces []string
-	// CreatedAt is when the login was made, by the Hub's clock like all times
-	// here.
+	// CreatedAt is when the login was made. Like the other times here it is by the
+	// Hub's clock.
 	CreatedAt time.Time
-	// AccessExpiresAt is when the present access token ends. It is renewed
+	// AccessExpiresAt is when the present access token expires. A refresh replaces it
 	// without a person.
 	AccessExpiresAt time.Time
-	// EndsAt is when the session ends for good, 30 days after the login whatever
-	// is done with it. Until then its operations can be asked about.
+	// EndsAt is when the session ends for good, 30 days after the login. No refresh
+	// changes that. After it, operations of the session cannot be inspected any more.
 	EndsAt time.Time
 }
 
@@ -61,12 +61,12 @@ type Principal struct {
 	Tenant string
 	// Roles are what the account may be there.
 	Roles []string
-	// Audience and Channel are what the business system sorts accounts by.
+	// Audience and Channel are groups into which the business system sorts accounts.
 	Audience, Channel string
 }
 
-// session reads what the Hub knows of a session, which has to be the one with
-// this ID, of this client and for its workspace.
+// session reads what the Hub knows of a session. It returns an error where that is not the
+// session with this ID, or is not for this client and its workspace.
 func (c *Client) session(ctx context.Context, operation feedback.Operation, access, id string) (Session, error) {
 	answer, err := c.ask(ctx, operation, question{
 		step: reading, method: http.MethodGet, path: boundary.SessionPath,

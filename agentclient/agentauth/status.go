@@ -16,28 +16,27 @@ import (
 
 // LoginStatus is what is known of the login of a connection.
 type LoginStatus struct {
-	// Connection is as it is registered.
+	// Connection is the registered connection.
 	Connection registry.Connection
-	// SessionID is the session of the stored login; "" where there is none.
+	// SessionID is the session of the stored login; "" where there is no login.
 	SessionID string
-	// EndsAt is when that session ends, by what is stored; zero where there is
-	// none.
+	// EndsAt is when that session ends, according to the store; zero where there is no
+	// login.
 	EndsAt time.Time
-	// Session is what the Hub says; zero after an error.
+	// Session is what the Hub says of the session; zero after an error.
 	Session Session
 }
 
 // Status asks the Hub about the login of a connection. It deletes nothing.
 //
-// An access token that has run out is renewed first, through the store and once
-// for all processes, as package host does it for an inspection. A host that has
-// a host.Transport can also ask with that one's token: see [Client.Session]. The
-// options are those of [New].
+// It first refreshes an expired access token through the store, once for all processes, as
+// package host does for an inspection. A host that has a host.Transport can use the token of
+// that instead: see [Client.Session]. The options are those of [New].
 //
-// Every error is a [*feedback.Error] of the operation status, and what is stored
-// comes with it as far as it could be read. That a person has to log in is
-// [feedback.CodeAgentAuthorizationUnavailable]; a Hub that refuses the login says
-// the same while the client app is disabled.
+// Every error is a [*feedback.Error] of the operation status. Status also returns what it
+// could read from the store before the error. The code
+// [feedback.CodeAgentAuthorizationUnavailable] means that a person has to log in, or that the
+// client app is disabled: the Hub gives the same answer to both.
 func Status(ctx context.Context, store Store, key string, opts ...agentclient.Option) (LoginStatus, error) {
 	const status = feedback.OperationStatus
 	switch {
@@ -81,8 +80,8 @@ func Status(ctx context.Context, store Store, key string, opts ...agentclient.Op
 	return known, err
 }
 
-// statusOf asks about the session of an original. A token that was replaced
-// between its reading and its use is read again, once.
+// statusOf asks about the session of an original. Where the token was replaced between
+// reading and sending it, statusOf reads it again, once.
 func (c *Client) statusOf(ctx context.Context, transport *host.Transport, original host.Original) (Session, error) {
 	const status = feedback.OperationStatus
 	var session Session
@@ -104,8 +103,8 @@ func (c *Client) statusOf(ctx context.Context, transport *host.Transport, origin
 	}
 }
 
-// ofInspection gives an error of package host, which speaks of an inspection, as
-// one of a status.
+// ofInspection turns an error of package host, which is about an inspection, into one of the
+// operation status.
 func ofInspection(err error) error {
 	const status = feedback.OperationStatus
 	known, ok := errors.AsType[*feedback.Error](err)

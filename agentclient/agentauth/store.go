@@ -9,14 +9,14 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// Store is what logging in and out needs of a store of logins: what inspections
-// need, and to change connections. registry.Memory and registry.Dir are such
-// stores; what each method promises stands at registry.Memory.
+// Store is the part of a store of logins that this package uses: the part that inspections
+// use, and methods that change connections. registry.Memory, registry.Dir and sqlstore.Store
+// implement it; the methods of registry.Memory say what each promises.
 type Store interface {
 	registry.Store
-	// Register adds a connection, or brings the one that is there up to date.
+	// Register adds a connection, or updates the one that has its key.
 	Register(ctx context.Context, descriptor registry.Descriptor, options ...registry.RegisterOption) (registry.Connection, error)
-	// Remove takes a connection and its login away.
+	// Remove removes a connection and its login.
 	Remove(ctx context.Context, key string) error
 	// ByAlias gives the connection of an alias.
 	ByAlias(ctx context.Context, alias string) (registry.Connection, error)
@@ -29,7 +29,7 @@ type Store interface {
 	// SaveCredentials saves a login in place of one that may be there, a damaged
 	// one included.
 	SaveCredentials(ctx context.Context, key string, credentials registry.Credentials) error
-	// DeleteSession deletes a login while it is of this session.
+	// DeleteSession deletes a login if it belongs to this session.
 	DeleteSession(ctx context.Context, key, sessionID string) error
 	// DeleteCredentials deletes a login, a damaged one included.
 	DeleteCredentials(ctx context.Context, key string) error
@@ -40,9 +40,9 @@ var (
 	_ Store = (*registry.Dir)(nil)
 )
 
-// storeError says that the store failed. It passes on what package registry
-// itself says, and of somebody else's error no more than the sentinels in it,
-// because its text may quote a secret.
+// storeError makes the error of a store that failed. It shows the text of an error of package
+// registry. Of any other error it shows only the sentinels that it matches, because its text
+// may quote a secret.
 func storeError(ctx context.Context, operation feedback.Operation, err error) error {
 	if ctx.Err() != nil {
 		return ended(ctx, operation).build()
