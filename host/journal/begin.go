@@ -13,29 +13,30 @@ type Call struct {
 	CallID string
 	// ConnectionKey is the connection that the operation goes through.
 	ConnectionKey string
-	// Tool and AgentRunID are what the operation is sent with, where the host
-	// knows them: a receipt of another tool or run is refused. They may be empty.
+	// Tool and AgentRunID are those that the operation is sent with, where the host
+	// knows them. An inspection refuses a receipt of another tool or run. They may be
+	// empty.
 	Tool, AgentRunID string
 	// About says in the host's own words what the operation is for. It may be
 	// empty.
 	About string
 }
 
-// Begin does everything that comes before an operation is sent: it makes the
-// invocation id, captures what the operation goes out under, and adds it to the
-// journal. Only after it returned without an error may the operation be sent,
-// under exactly the entry's Original.
+// Begin does everything that has to be done before an operation is sent: it makes the
+// invocation id, captures the authorization of the connection, and adds the operation to
+// the journal. The host may send the operation only after Begin has returned without an
+// error, and only with the id and the authorization of the entry's Original.
 //
-// A call that was begun before is [ErrExists], and the entry of then is given
-// beside the error: the host answers with what is known of it, and sends
-// nothing. Beside any other error there is no entry, and nothing may be sent. An
-// error of the capture is a [*feedback.Error].
+// Where the call was begun before, the error matches [ErrExists], and Begin gives the entry
+// of that time with it: the host answers with what it knows of that operation, and sends
+// nothing. With any other error there is no entry, and nothing may be sent. An error of the
+// capture is a [*feedback.Error].
 func Begin(ctx context.Context, journal Journal, transport *host.Transport, call Call) (Entry, error) {
 	if err := given(journal, transport); err != nil {
 		return Entry{}, err
 	}
-	// First of all, because a connection that cannot be captured any more does
-	// not make a call new.
+	// This comes first, because a repeated call must be noticed even where its
+	// connection can no longer be captured.
 	switch known, err := journal.Find(ctx, call.CallID); {
 	case err == nil:
 		return known, ErrExists
@@ -58,7 +59,7 @@ func Begin(ctx context.Context, journal Journal, transport *host.Transport, call
 	return known, err
 }
 
-// given checks the arguments of those that ask.
+// given returns an error where the journal or the transport is missing.
 func given(journal Journal, transport *host.Transport) error {
 	switch {
 	case journal == nil:

@@ -7,14 +7,14 @@ import (
 	"os"
 )
 
-// draftSuffix is that of the file that takes the journal's place.
+// draftSuffix is the suffix of the new file that will replace the journal.
 const draftSuffix = ".new"
 
-// isDue reports whether it is time to see if the file is worth compacting. The
+// isDue reports whether the file has grown so much that compact should check it. The
 // caller holds mu.
 func (f *File) isDue() bool { return f.unusable == nil && f.written.size >= f.compactAt }
 
-// isKept reports whether the entry at a place is still of use.
+// isKept reports whether the entry at a place is still needed.
 func (f *File) isKept(p *place) bool {
 	switch p.state {
 	case StatePrepared:
@@ -25,8 +25,9 @@ func (f *File) isKept(p *place) bool {
 	return f.now().Sub(p.updatedAt) < f.retention
 }
 
-// compact replaces the file by one with the latest lines alone, where less than
-// half of it is of use. A failure leaves the file as it is, for another time.
+// compact replaces the file by one that has only the latest line of each entry, where less
+// than half of the file is still needed. After a failure the file is as it was, and a later
+// call tries again.
 func (f *File) compact() {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
@@ -88,7 +89,7 @@ func (f *File) draft() (draft *os.File, x index, err error) {
 		if err != nil {
 			return nil, index{}, err
 		}
-		// The object is the content with a brace in front of it.
+		// The content lacks the opening brace of its object: put it back.
 		old[sumLength-1] = '{'
 		line, sum := sealed(x.sum, old[sumLength-1:len(old)-1])
 		at := x.next(len(line), sum)
@@ -113,7 +114,7 @@ func (f *File) draft() (draft *os.File, x index, err error) {
 	return draft, x, err
 }
 
-// replace gives the draft the name of the journal, and goes on in it. The caller
+// replace gives the draft the name of the journal, and uses it from then on. The caller
 // holds syncing and mu.
 func (f *File) replace(draft *os.File, x index) {
 	info, err := draft.Stat()
@@ -133,7 +134,8 @@ func (f *File) replace(draft *os.File, x index) {
 	f.file, f.info, f.index = draft, info, x
 	f.durable = f.written
 	if err := f.disk.sync(); err != nil {
-		// After a failure of the machine the old file may be there again.
+		// After a crash of the machine the name may be that of the old file again, and
+		// lines that were added to the new one would be lost.
 		f.unusable = fail("the folder of "+f.disk.path+" could not be synced: "+err.Error(), ErrUnusable, err)
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/filelock"
 )
 
-// fileMode is that of a new file: for the user alone.
+// fileMode is the mode of a new file: for the user alone.
 const fileMode = 0o600
 
-// disk is the folder of a journal, whose lock this process has.
+// disk is the folder of a journal. This process holds the lock of the journal.
 type disk struct {
 	path   string // of the journal, for messages
 	name   string // of the journal in its folder
 	folder *os.Root
 	lock   *os.File
-	// before is called before each step that changes something, for tests; its
-	// error takes the place of the step.
+	// before is for tests. It is called before each step that changes something, and
+	// where it returns an error, that is the outcome of the step.
 	before func(step string) error
 }
 
@@ -53,9 +53,9 @@ func (d *disk) close() error {
 	return errors.Join(filelock.Unlock(d.lock), d.lock.Close(), d.folder.Close())
 }
 
-// open opens a plain file of the folder. A link, a FIFO, a device or a folder is
-// not even opened. The error matches fs.ErrNotExist where there is none and flags
-// do not make one.
+// open opens a plain file of the folder. It does not even open a link, a FIFO, a device or a
+// folder. The error matches fs.ErrNotExist where there is no such file and flags do not
+// create one.
 func (d *disk) open(name string, flags int) (*os.File, fs.FileInfo, error) {
 	path := filepath.Join(filepath.Dir(d.path), name)
 	seen, err := d.folder.Lstat(name)
@@ -84,13 +84,13 @@ func (d *disk) open(name string, flags int) (*os.File, fs.FileInfo, error) {
 	return file, is, nil
 }
 
-// sync makes what happened in the folder last, where the system can.
+// sync syncs the names in the folder to the disk, where the system can.
 func (d *disk) sync() error {
 	if err := d.step("sync folder"); err != nil {
 		return err
 	}
 	if runtime.GOOS == "windows" {
-		return nil // a folder cannot be synced there
+		return nil // the system or the file system does not sync folders
 	}
 	folder, err := d.folder.Open(".")
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *disk) step(name string) error {
 	return d.before(name)
 }
 
-// holder says who has a journal open. It is for a person to read.
+// holder names the process that has a journal open, for a person to read.
 type holder struct {
 	Process int       `json:"process"`
 	Program string    `json:"program"`
@@ -121,13 +121,12 @@ type holder struct {
 const (
 	lockSuffix = ".lock"
 	lockTries  = 5
-	// maxHolder bounds what is read of a lock file.
+	// maxHolder is how many bytes of a lock file are read.
 	maxHolder = 4 << 10
 )
 
-// takeLock takes the lock of the journal: that of a file beside it, because the
-// journal itself is replaced from time to time. The file stays; the lock ends
-// with the process.
+// takeLock takes the lock of the journal. The lock is on a file beside it, because compact
+// replaces the journal itself. That file stays; the lock ends with the process.
 func (d *disk) takeLock() error {
 	for range lockTries {
 		file, is, err := d.open(d.name+lockSuffix, os.O_RDWR|os.O_CREATE)
@@ -146,7 +145,8 @@ func (d *disk) takeLock() error {
 			_ = file.Close()
 			return fail("locking "+d.path+lockSuffix+": "+err.Error(), err)
 		}
-		// Somebody may have taken the file away in between.
+		// Somebody may have deleted the file before it was locked. Another process
+		// could then lock a new file of that name.
 		if now, err := d.folder.Lstat(d.name + lockSuffix); err != nil || !os.SameFile(is, now) {
 			_ = file.Close()
 			continue
@@ -158,8 +158,8 @@ func (d *disk) takeLock() error {
 	return fail("the file "+d.path+lockSuffix+" is replaced again and again", ErrInUse)
 }
 
-// signLock writes who has the lock. Where that fails, the lock holds all the
-// same.
+// signLock writes into the lock file who has the lock. The lock is valid even where that
+// fails.
 func (d *disk) signLock() {
 	h := holder{Process: os.Getpid(), Program: filepath.Base(os.Args[0]), Since: time.Now().UTC().Truncate(time.Second)}
 	h.Machine, _ = os.Hostname()
@@ -170,7 +170,7 @@ func (d *disk) signLock() {
 	_, _ = d.lock.WriteAt(append(text, '\n'), 0)
 }
 
-// inUse says who has the lock.
+// inUse makes the text that says who has the lock.
 func (d *disk) inUse(lock *os.File) string {
 	var h holder
 	text, err := io.ReadAll(io.LimitReader(lock, maxHolder))

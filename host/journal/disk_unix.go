@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// nonBlocking keeps the opening of a FIFO, which somebody may put in the place of
-// a file, from waiting for its other end.
+// nonBlocking is a flag for opening a file. Somebody may replace a file with a FIFO, and
+// without this flag opening that would wait for its other end.
 const nonBlocking = syscall.O_NONBLOCK
 
-// isInvalid reports a file system whose folders need no sync.
+// isInvalid reports whether err comes from a file system that does not sync folders.
 func isInvalid(err error) bool { return errors.Is(err, syscall.EINVAL) }

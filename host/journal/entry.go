@@ -9,22 +9,23 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/identifier"
 )
 
-// State is how an operation stands in a journal. There is none that means that
-// the operation was not sent: what is in the journal may have been.
+// State is the state of an operation in a journal. No state means that the operation was not
+// sent: every operation in the journal may have been sent.
 type State string
 
 const (
-	// StatePrepared: the operation may have been sent, and nothing has settled
-	// it yet. It is open: ask about it.
+	// StatePrepared: the operation may have been sent, and nothing has settled it yet.
+	// It is open: inspect it.
 	StatePrepared State = "prepared"
-	// StateSettled: a report has settled it. It does not change any more.
+	// StateSettled: a report has settled the operation. The entry does not change any
+	// more.
 	StateSettled State = "settled"
-	// StateGivenUp: a person has decided to ask about it no more; the note says
-	// why. It does not change any more.
+	// StateGivenUp: a person has decided that the operation is not inspected any more;
+	// the note says why. The entry does not change any more.
 	StateGivenUp State = "given_up"
 )
 
-// What the texts of an entry may be at most, in bytes.
+// The greatest lengths of the texts of an entry, in bytes.
 const (
 	MaxCallID = 1 << 10
 	MaxAbout  = 16 << 10
@@ -35,39 +36,39 @@ const (
 // is stable.
 type Entry struct {
 	// CallID is the framework's own id of the tool call that asked for the
-	// operation: 1 to [MaxCallID] bytes of UTF-8 without NUL. By it a call that comes a
-	// second time is noticed.
+	// operation: 1 to [MaxCallID] bytes of UTF-8 without NUL. A repeated call is noticed
+	// by it.
 	CallID string `json:"call_id"`
-	// Original is what the operation is sent under, as [host.Transport.Capture]
-	// gave it.
+	// Original is the invocation id and the authorization of the operation, as
+	// [host.Transport.Capture] gave it.
 	Original host.Original `json:"original"`
 	// About says in the host's own words what the operation is for: at most
 	// [MaxAbout] bytes of UTF-8 without NUL. It may be empty.
 	About string `json:"about,omitempty"`
-	// State is how the operation stands.
+	// State is the state of the operation.
 	State State `json:"state"`
-	// SendingAt is when the host began to send it ([Journal.Sending]); zero where
-	// it did not say so.
+	// SendingAt is when the host began to send the operation; zero where the host has
+	// not called [Journal.Sending].
 	SendingAt time.Time `json:"sending_at,omitzero"`
-	// Report is the last evidence, or where there has not been any, why there is
-	// none; zero where nobody has asked yet.
+	// Report is the last report with evidence. Where no report has had any, it is the
+	// last one, which says why; zero where the operation was never inspected.
 	Report host.Report `json:"report,omitzero"`
 	// Note says why a person gave the operation up, in at most [MaxNote] bytes
 	// of UTF-8 without NUL.
 	Note string `json:"note,omitempty"`
-	// CreatedAt and UpdatedAt are when the journal took the entry, and changed
-	// it last, in UTC and to the millisecond.
+	// CreatedAt is when the entry was added, and UpdatedAt when it was changed last,
+	// both in UTC and to the millisecond.
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// IsOpen reports whether the operation is to be asked about.
+// IsOpen reports whether the operation still has to be inspected.
 func (e Entry) IsOpen() bool { return e.State == StatePrepared }
 
-// Prepare checks an entry that is to be added and completes it: for those who
-// write a journal. It may have no state but [StatePrepared], and nothing that
-// comes later (a report, a note, the time of the sending); its state and times
-// are set, whatever they were. The error matches [feedback.CodeInvalidRequest].
+// Prepare checks an entry before it is added, and sets its state and times. It is for
+// implementations of a journal. The entry must not have a state other than [StatePrepared],
+// nor anything that comes later: a report, a note or the time of the sending. The error
+// matches [feedback.CodeInvalidRequest].
 func (e Entry) Prepare(now time.Time) (Entry, error) {
 	switch {
 	case checkCallID(e.CallID) != nil:
@@ -86,8 +87,8 @@ func (e Entry) Prepare(now time.Time) (Entry, error) {
 	return e, nil
 }
 
-// BeginSending marks an open entry as being sent: for those who write a
-// journal. A second time is [ErrSending].
+// BeginSending marks an open entry as being sent. It is for implementations of a journal.
+// The second time it returns [ErrSending].
 func (e Entry) BeginSending(now time.Time) (Entry, error) {
 	switch {
 	case !e.IsOpen():
@@ -100,8 +101,8 @@ func (e Entry) BeginSending(now time.Time) (Entry, error) {
 	return e, nil
 }
 
-// CheckWithdraw says why an entry may not be withdrawn: for those who write a
-// journal.
+// CheckWithdraw returns an error where an entry may not be withdrawn. It is for
+// implementations of a journal.
 func (e Entry) CheckWithdraw() error {
 	switch {
 	case !e.IsOpen():
@@ -112,9 +113,9 @@ func (e Entry) CheckWithdraw() error {
 	return nil
 }
 
-// Learn records a report in an open entry: for those who write a journal. Only
-// a report that was answered and is settled closes it, and one without an
-// answer never takes the place of evidence.
+// Learn records a report in an open entry. It is for implementations of a journal. Only a
+// report that is answered and settled closes the entry. A report without an answer never
+// replaces one with evidence.
 func (e Entry) Learn(report host.Report, now time.Time) (Entry, error) {
 	switch {
 	case report.InvocationID != e.Original.InvocationID:
@@ -132,7 +133,7 @@ func (e Entry) Learn(report host.Report, now time.Time) (Entry, error) {
 	return e, nil
 }
 
-// Abandon closes an open entry by a person's decision: for those who write a
+// Abandon closes an open entry because a person decided so. It is for implementations of a
 // journal.
 func (e Entry) Abandon(note string, now time.Time) (Entry, error) {
 	switch {
@@ -160,7 +161,7 @@ func checkInvocationID(id string) error {
 	return nil
 }
 
-// isText reports whether s is text that every database can keep.
+// isText reports whether s is a text of at most so many bytes that every database can keep.
 func isText(s string, most int) bool {
 	return len(s) <= most && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/host"
 )
 
-// defaultRetention is how long a closed operation is kept at least: as long as a
-// session of a Hub lives.
+// defaultRetention is how long a closed operation is kept at least: as long as a session of
+// a Hub lasts.
 const defaultRetention = 30 * 24 * time.Hour
 
 // maxFile is how large the file may be.
@@ -23,16 +23,15 @@ const maxFile = 1 << 30
 // File is a journal in one file, for one process at a time. It is safe for
 // concurrent use. [OpenFile] makes it; the zero value is not usable.
 //
-// A change is one line at the end of the file, and those that must be durable
-// wait for one sync, which many that come at once share. Now and then, when less
-// than half of the file is still of use, what is of use is written to a new file
-// that takes its place; a change that comes meanwhile waits for that. Only the
-// places of the entries are held in memory.
+// A change adds one line at the end of the file. A change that must be durable waits for a
+// sync; changes that come at the same time share one. When less than half of the file is
+// still needed, that part is written to a new file, which replaces the old one; changes wait
+// meanwhile. Only the places of the entries in the file are held in memory.
 type File struct {
 	now       func() time.Time
 	retention time.Duration
-	limit     int64                   // of the file
-	slack     int64                   // below which the file is not compacted
+	limit     int64                   // greatest size of the file
+	slack     int64                   // a smaller file is not compacted
 	before    func(step string) error // for tests: see disk
 
 	disk *disk
@@ -42,26 +41,26 @@ type File struct {
 	// mu.
 	syncing sync.Mutex
 	durable ticket  // of the last line that is on the disk; guarded by syncing
-	ends    []int64 // for each time that lines were lost, the last that was not
+	ends    []int64 // for each time that lines were lost, the number of the last line before them
 
 	mu       sync.Mutex
 	file     *os.File
 	info     fs.FileInfo // of the open file
 	unusable error
 	index
-	compactAt int64 // from which size on
+	compactAt int64 // the size from which compact checks the file
 }
 
-// ticket says which line a caller waits for: how often lines were lost before
-// it was written, its number, and where it ends in the file.
+// ticket identifies the line that a caller waits for: how often lines had been lost when it
+// was written, its number, and where it ends in the file.
 type ticket struct {
 	losses       int
 	number, size int64
 }
 
-// Torn is what [OpenFile] cut off at the end of the file: a line whose writing
-// the end of a process or of the machine had interrupted. The Add that wrote it
-// had not returned, so nothing was sent for it.
+// Torn is an incomplete line that [OpenFile] cut off at the end of the file: the process or
+// the machine ended while the line was written. The call that wrote it had not returned, so
+// the host has not sent anything because of it.
 type Torn struct {
 	// Line is the number of the line, from 1; 0 where nothing was cut off.
 	Line int
@@ -72,10 +71,10 @@ type Torn struct {
 // FileOption changes how [OpenFile] keeps a journal.
 type FileOption func(*File) error
 
-// WithRetention sets how long an operation can still be found after it was
-// closed, so that a tool call that comes a second time is noticed. The default
-// is 30 days, after which no Hub's session can read it. It is forgotten some time
-// later, when the file is compacted. A negative time is an invalid request.
+// WithRetention sets how long an operation can be found after it was closed, so that a
+// repeated tool call is noticed. The default is 30 days, after which no session of a Hub can
+// read the operation. The operation is removed some time later, when the file is compacted. A
+// negative time is an invalid request.
 func WithRetention(d time.Duration) FileOption {
 	return func(f *File) error {
 		if d < 0 {
@@ -86,15 +85,15 @@ func WithRetention(d time.Duration) FileOption {
 	}
 }
 
-// OpenFile opens the journal in a file, which is made where it is missing, for
-// the user alone; its folder has to be there. Beside it lies a file that ends in
-// ".lock" and says who has the journal open.
+// OpenFile opens the journal in a file. It makes a missing file, for the user alone; the
+// folder must exist. A second file beside it, whose name ends in ".lock", says who has the
+// journal open.
 //
-// A line that the end of a process or of the machine left unfinished at the end
-// of the file is cut off, and [File.Torn] tells. Any other damage is refused with
-// an error that matches [ErrDamaged] and names the line; the file stays as it
-// is. So is what is no plain file, or larger than 1 GiB. A journal that somebody
-// has open is [ErrInUse].
+// OpenFile cuts off an incomplete line at the end of the file, which the end of a process or
+// of the machine may leave; [File.Torn] gives it. It refuses a file with any other damage, a
+// file larger than 1 GiB, and anything that is not a plain file. The error then matches
+// [ErrDamaged] and names the line, and the file stays as it is. Where somebody has the
+// journal open, the error matches [ErrInUse].
 func OpenFile(path string, opts ...FileOption) (*File, error) {
 	f := &File{now: time.Now, retention: defaultRetention, limit: maxFile, slack: 1 << 20}
 	for _, option := range opts {
@@ -117,15 +116,15 @@ func OpenFile(path string, opts ...FileOption) (*File, error) {
 		_ = disk.close()
 		return nil, err
 	}
-	f.compact() // where it is worth it
+	f.compact() // does nothing where enough of the file is still needed
 	return f, nil
 }
 
 // Torn gives what was cut off at the end of the file when it was opened.
 func (f *File) Torn() Torn { return f.torn }
 
-// Close makes everything durable, closes the file and gives its lock back. Every
-// later call is [ErrUnusable]. A second Close does nothing.
+// Close makes everything durable, closes the file and releases its lock. Every later call
+// returns [ErrUnusable], except a second Close, which does nothing.
 func (f *File) Close() error {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
@@ -261,7 +260,7 @@ func (f *File) Open(ctx context.Context) iter.Seq2[Entry, error] {
 				return
 			}
 			f.mu.Lock()
-			now := f.byInvocation[p.invocation] // the file may have been compacted since
+			now := f.byInvocation[p.invocation] // compact may have moved the entry
 			if f.unusable == nil && (now == nil || now.state != StatePrepared) {
 				f.mu.Unlock()
 				continue
@@ -275,7 +274,7 @@ func (f *File) Open(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// Record implements [Journal]. One that closes the entry costs a sync.
+// Record implements [Journal]. It syncs the file only where it closes the entry.
 func (f *File) Record(ctx context.Context, invocationID string, report host.Report) (Entry, error) {
 	if err := ready(ctx); err != nil {
 		return Entry{}, err
@@ -312,7 +311,7 @@ func (f *File) GiveUp(ctx context.Context, invocationID, note string) error {
 	})
 }
 
-// change writes what an entry becomes. The caller holds mu.
+// change changes the entry at a place to what become gives. The caller holds mu.
 func (f *File) change(p *place, become func(Entry) (Entry, error)) (Entry, error) {
 	was, err := f.read(p)
 	if err != nil {
@@ -334,8 +333,8 @@ func (f *File) change(p *place, become func(Entry) (Entry, error)) (Entry, error
 	return is, nil
 }
 
-// soon runs a change, which outlasts the process, and the machine some time
-// later.
+// soon makes a change without a sync. The change outlasts the process at once, and a crash of
+// the machine some time later.
 func (f *File) soon(change func() error) error {
 	f.mu.Lock()
 	err := f.unusable
@@ -350,7 +349,7 @@ func (f *File) soon(change func() error) error {
 	return err
 }
 
-// durably runs a change and returns once it is on the disk.
+// durably makes a change and returns when it is on the disk.
 func (f *File) durably(change func() error) error {
 	f.mu.Lock()
 	if f.unusable != nil {
@@ -372,8 +371,8 @@ func (f *File) durably(change func() error) error {
 	return nil
 }
 
-// commit returns once a line is on the disk. Whoever comes while another one
-// syncs waits, and finds its line synced by the next.
+// commit returns when a line is on the disk. A caller that comes while another one syncs
+// waits for that; one further sync then covers the lines of all who waited.
 func (f *File) commit(mine ticket) error {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
@@ -404,8 +403,8 @@ func (f *File) commit(mine ticket) error {
 	return fail("it could not be kept: syncing "+f.disk.path+": "+err.Error(), err)
 }
 
-// lose takes the lines back that could not be synced: who wrote them is told so,
-// and after another opening they would be there, or not. The caller holds
+// lose cuts off the lines that could not be synced. Their callers get an error. If the lines
+// stayed, the next opening of the file might find them or might not. The caller holds
 // syncing.
 func (f *File) lose(cause error) {
 	f.mu.Lock()

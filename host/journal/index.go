@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// index says where in the file the entries are.
+// index knows where in the file the entries are.
 type index struct {
 	byCall       map[string]*place
 	byInvocation map[[32]byte]*place
-	order        []*place // in which they were added; also those that were dropped
-	lines        int      // in the file
+	order        []*place // in the order in which they were added, removed entries included
+	lines        int      // number of lines in the file
 	sum          uint32   // of the last line
 	written      ticket   // of the last line
 }
 
-// place is where the latest line of an entry is, and what is asked of an entry
-// most often.
+// place has the location of the latest line of an entry, and what is needed of an entry most
+// often.
 type place struct {
 	callID     string
 	invocation [32]byte
@@ -31,7 +31,7 @@ type place struct {
 	location
 }
 
-// location is one line.
+// location is the place of one line in the file.
 type location struct {
 	offset      int64
 	length      int
@@ -59,13 +59,13 @@ func (x *index) drop(p *place) {
 	delete(x.byInvocation, p.invocation)
 }
 
-// openPlaces are those of the entries that are open.
+// openPlaces gives the places of the open entries.
 func (x *index) openPlaces() []*place {
 	return slices.DeleteFunc(slices.Clone(x.order), func(p *place) bool { return p.state != StatePrepared })
 }
 
-// take notes a line that was read; false where it does not fit to those before
-// it.
+// take adds a line that was read to the index. It reports false where the line cannot follow
+// those before it.
 func (x *index) take(at location, h head) bool {
 	p := x.byCall[h.CallID]
 	same := p != nil && p.invocation == invocationKey(h.Original.InvocationID)
@@ -85,8 +85,7 @@ func (x *index) take(at location, h head) bool {
 	return true
 }
 
-// next is where a line of so many bytes comes to lie, and what it does to the
-// index.
+// next gives the location for a new line of this length, and counts the line.
 func (x *index) next(length int, sum uint32) location {
 	at := location{offset: x.written.size, length: length, line: x.lines + 1, before: x.sum, sum: sum}
 	x.lines++
@@ -122,14 +121,14 @@ func (f *File) open() error {
 	if err != nil {
 		return fail("syncing "+f.disk.path+": "+err.Error(), err)
 	}
-	// A draft that was not finished.
+	// Remove the draft of a compaction that a crash interrupted.
 	_ = f.disk.folder.Remove(f.disk.name + draftSuffix)
 	f.durable = f.written
 	return nil
 }
 
-// load reads the whole file and cuts off what is unfinished at its end. The
-// index is only changed where all is well.
+// load reads the whole file and cuts off an incomplete line at its end. After an error the
+// index is as it was.
 func (f *File) load() error {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -165,7 +164,7 @@ func (f *File) load() error {
 	}
 }
 
-// finish cuts off a line without an end, and takes the index.
+// finish cuts off an incomplete line, and makes x the index of the file.
 func (f *File) finish(x index, rest, header []byte) error {
 	if x.lines == 0 && !bytes.HasPrefix(header, rest) {
 		return f.damaged(1, "it is not the first line of a journal")
@@ -217,8 +216,8 @@ func (f *File) readLine(p *place) ([]byte, error) {
 	return line, nil
 }
 
-// append writes a line at the end of the file. Where that fails, the end is
-// where it was. The caller holds mu.
+// append writes a line at the end of the file. After an error the file ends where it did
+// before. The caller holds mu.
 func (f *File) append(object []byte) (location, error) {
 	line, sum := sealed(f.sum, object)
 	end := f.written.size

@@ -11,27 +11,27 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// A journal file is lines of JSON. The first names the format; each of the
-// others is an entry as it was from then on, or the id of one that was
-// withdrawn. Each begins with a checksum of the rest of it and of all lines
-// before it, so that a line that is changed, missing, or in another place shows.
+// A journal file consists of lines of JSON. The first line names the format. Every other
+// line is an entry after a change, or the id of an entry that was withdrawn. Each line begins
+// with a checksum over the rest of the line and all lines before it. So a line that was
+// changed, removed or moved is noticed.
 const (
 	format    = "bailinghub.operation-journal.v1"
 	sumPrefix = `{"sum":"`
 	sumSuffix = `",`
-	// sumLength is that of what stands before the content of a line.
+	// sumLength is the length of the checksum member that begins a line.
 	sumLength = len(sumPrefix) + 8 + len(sumSuffix)
-	// maxLine is how long a line is at most: several times what the limits of an
-	// entry and a report allow.
+	// maxLine is the greatest length of a line: several times as much as the limits of
+	// an entry and a report allow.
 	maxLine = 1 << 20
 )
 
-// stateWithdrawn stands in a line that takes an entry out.
+// stateWithdrawn is the state in a line that removes an entry.
 const stateWithdrawn State = "withdrawn"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sealed gives the line of a JSON object, and the checksum to go on from.
+// sealed gives the line for a JSON object, and its checksum, which the next line continues.
 func sealed(before uint32, object []byte) (line []byte, sum uint32) {
 	content := object[1:] // without its brace
 	sum = crc32.Update(before, castagnoli, content)
@@ -41,8 +41,8 @@ func sealed(before uint32, object []byte) (line []byte, sum uint32) {
 	return append(line, '\n'), sum
 }
 
-// unsealed gives the content of a line, without its brace, where its checksum is
-// right.
+// unsealed gives the content of a line without its opening brace. ok is false where the
+// checksum is wrong.
 func unsealed(before uint32, line []byte) (content []byte, sum uint32, ok bool) {
 	if len(line) <= sumLength || line[len(line)-1] != '\n' {
 		return nil, 0, false
@@ -53,7 +53,7 @@ func unsealed(before uint32, line []byte) (content []byte, sum uint32, ok bool) 
 	return content, sum, bytes.Equal(line[:sumLength], appendSum(want[:0], sum))
 }
 
-// appendSum gives what stands before the content of a line.
+// appendSum appends the checksum member that begins a line.
 func appendSum(line []byte, sum uint32) []byte {
 	line = append(line, sumPrefix...)
 	line = hex.AppendEncode(line, binary.BigEndian.AppendUint32(nil, sum))
@@ -76,7 +76,7 @@ func encodeWithdrawn(e Entry) ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// head is what the index needs of a line.
+// head has the members of a line that the index needs.
 type head struct {
 	CallID   string `json:"call_id"`
 	Original struct {
@@ -86,7 +86,7 @@ type head struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// decodeHead reads the index part of a line whose checksum is right.
+// decodeHead reads the head of a line whose checksum is right.
 func decodeHead(line []byte) (h head, ok bool) {
 	if err := jsonv2.Unmarshal(line, &h); err != nil {
 		return head{}, false
@@ -100,14 +100,14 @@ func decodeHead(line []byte) (h head, ok bool) {
 	return h, ok && checkCallID(h.CallID) == nil && checkInvocationID(h.Original.InvocationID) == nil
 }
 
-// fullLine is a line that holds an entry.
+// fullLine is a line with an entry.
 type fullLine struct {
 	Sum string `json:"sum"`
 	Entry
 }
 
-// decodeEntry reads a line that holds an entry: strict, in that every member is
-// known, once, and in its letter case.
+// decodeEntry reads a line with an entry. It refuses a member that is unknown, is there twice
+// or has another letter case.
 func decodeEntry(line []byte) (Entry, error) {
 	var full fullLine
 	if err := jsonv2.Unmarshal(line, &full, jsonv2.RejectUnknownMembers(true)); err != nil {

@@ -10,20 +10,19 @@ import (
 	"github.com/bailinghub/bailinghub-go/host"
 )
 
-// Reopen asks about every operation that is open, all in one batch, records
-// each report and yields the entry with it, as the answers come: what a host does
-// when it starts. It sends nothing, whatever it learns.
+// Reopen inspects all open operations in one batch. It records each report and yields the
+// entry with it when the answer comes. A host calls it when it starts. It never sends an
+// operation.
 //
-// The report of an entry that is yielded is that of this asking, also where
-// there was no answer; the journal keeps the last evidence. An entry whose report
-// could not be recorded is yielded with the error beside it, and the others go
-// on. An operation that somebody else closed meanwhile is yielded as it is then.
-// When the journal cannot be read, that error is the last thing that is yielded,
-// without an entry.
+// A yielded entry has the report of this inspection, also where that got no answer; the
+// journal keeps the last report with evidence. Where a report could not be recorded, its
+// entry is yielded with the error, and the sequence continues. An operation that somebody
+// else has closed meanwhile is yielded as it is then. Where the journal cannot be read, that
+// error is the last thing that is yielded, without an entry.
 //
-// When ctx ends, the operations that have no answer yet are yielded as cancelled
-// or timed out, and that is not recorded. A loop that is left early leaves the
-// rest open. The options are those of the batch.
+// When ctx ends, the operations without an answer are yielded as cancelled or timed out,
+// which is not recorded. After a loop that ends early, the remaining operations are still
+// open. The options are those of the batch.
 func Reopen(ctx context.Context, journal Journal, transport *host.Transport, opts ...host.BatchOption) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if err := given(journal, transport); err != nil {
@@ -54,7 +53,7 @@ func learn(ctx context.Context, journal Journal, known Entry, report host.Report
 		known.Report = report
 		return known, nil
 	}
-	// What is known is kept, whatever became of ctx since.
+	// The report is recorded even where ctx has ended since.
 	entry, err := journal.Record(context.WithoutCancel(ctx), known.Original.InvocationID, report)
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -71,29 +70,28 @@ func learn(ctx context.Context, journal Journal, known Entry, report host.Report
 	return entry, nil
 }
 
-// Keep watches every operation that is open, records what is new of each and
-// yields the entry with its report, until nothing is open or ctx ends: what a
-// host runs in the background. It sends nothing, whatever it learns.
+// Keep watches all open operations, until none is open or ctx ends. It records every new
+// report and yields the entry with it. A host runs it in the background. It never sends an
+// operation.
 //
-// It is [host.Transport.WatchInvocations] over the journal: each entry has its
-// own intervals, and what is due at about the same time is asked in one batch.
-// As often as the longest interval says (30 seconds, if no option says otherwise)
-// it reads the journal again: an operation that was added since is watched too,
-// and one that was settled, given up or withdrawn by others is not any more.
+// Keep uses [host.Transport.WatchInvocations]: each entry has its own intervals, and entries
+// that are due at about the same time are inspected in one batch. After each longest interval
+// (30 seconds, unless an option says otherwise) it reads the journal again. Then it watches
+// operations that were added, and stops watching those that others have settled, given up or
+// withdrawn.
 //
-// A failure to ask is yielded once, as an entry whose report says so, and then
-// again where another one takes its place; the journal keeps the last evidence.
-// Nothing but evidence, or a person's decision, ends the watching of an entry.
-// An entry whose report could not be recorded is yielded with the error beside
-// it. When the journal cannot be read, that error is the last thing that is
-// yielded, without an entry.
+// A failed inspection is yielded once, as an entry whose report says so, and again when it
+// fails for another reason; the journal keeps the last report with evidence. Only evidence or
+// a person's decision ends the watch of an entry. Where a report could not be recorded, its
+// entry is yielded with the error. Where the journal cannot be read, that error is the last
+// thing that is yielded, without an entry.
 func Keep(ctx context.Context, journal Journal, transport *host.Transport, opts ...host.WatchOption) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if err := given(journal, transport); err != nil {
 			yield(Entry{}, err)
 			return
 		}
-		var failed error // to read the journal
+		var failed error // of reading the journal
 		open := map[string]Entry{}
 		list := host.WithOpen(func(ctx context.Context) iter.Seq2[host.Original, error] {
 			return func(yield func(host.Original, error) bool) {
@@ -113,7 +111,7 @@ func Keep(ctx context.Context, journal Journal, transport *host.Transport, opts 
 			case failed != nil:
 				yield(Entry{}, failed)
 				return
-			case !isOpen: // an option was not valid
+			case !isOpen: // the error of an option that is not valid
 				yield(Entry{}, observation.Err)
 				return
 			case !yield(learn(ctx, journal, known, observation.Report())):

@@ -14,12 +14,11 @@
 //		})
 //	}
 //
-// What it asks for stands at [journal.Journal], and a failure names the
-// paragraph there that it comes from: Durable, Unique, Whole, Closed, Open or
-// Errors. It catches a journal that takes a repeated call twice, closes an
-// operation without evidence, forgets what was settled, lets a sent operation be
-// withdrawn, and some thirty other faults, each of which ends in an operation
-// that is sent a second time or that nobody asks about.
+// The suite checks the contract at [journal.Journal]. A failure names the paragraph of the
+// contract that it comes from: Durable, Unique, Whole, Closed, Open or Errors. The suite
+// catches a journal that accepts a repeated call twice, closes an operation without evidence,
+// forgets what was settled, or lets a sent operation be withdrawn, and some thirty other
+// faults. After each of them an operation could be sent twice, or never be inspected.
 //
 // The contexts that it uses end after [Limit].
 package journaltest

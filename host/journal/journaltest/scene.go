@@ -11,7 +11,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry"
 )
 
-// about has what a careless way to a database changes or cuts.
+// about has characters that a careless use of a database changes or cuts.
 const about = "Rückzahlung “30 €” für Bestellung №7 — 退款\n\t'quoted' \"twice\" \\ <b>&amp;</b> 100% ; -- \u2028 \U0001F600"
 
 // operation gives the n-th operation of a check.
@@ -82,7 +82,7 @@ func (s *scene) record(e journal.Entry, r host.Report) journal.Entry {
 	return stored
 }
 
-// stored wants an entry to be there as it is given, by every way to it.
+// stored checks that the journal gives exactly this entry by every method that reads.
 func (s *scene) stored(p paragraph, when string, want journal.Entry) {
 	s.Helper()
 	for _, h := range s.handles {
@@ -113,7 +113,8 @@ func (s *scene) stored(p paragraph, when string, want journal.Entry) {
 	}
 }
 
-// gone wants no entry to be there, and nothing beside the error.
+// gone checks that no method that reads gives the entry, and that each gives the zero value
+// with its error.
 func (s *scene) gone(p paragraph, when string, e journal.Entry) {
 	s.Helper()
 	for _, h := range s.handles {

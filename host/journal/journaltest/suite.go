@@ -14,7 +14,7 @@ import (
 // Limit is the deadline of the context that a check uses.
 const Limit = 30 * time.Second
 
-// Fixture is one journal, empty at first, as the suite needs to see it.
+// Fixture is an empty journal, with everything that the suite needs to check it.
 type Fixture struct {
 	// Journal is the journal.
 	Journal journal.Journal
@@ -116,7 +116,7 @@ func (s *scene) breaks(p paragraph, format string, args ...any) {
 	s.Error(fmt.Sprintf(format, args...) + " [journal.Journal: " + string(p) + "]")
 }
 
-// must ends the check, because nothing that follows makes sense.
+// must ends the check after an error, because the rest of it would make no sense.
 func (s *scene) must(p paragraph, doing string, err error) {
 	s.Helper()
 	if err != nil {
@@ -151,7 +151,7 @@ func describe(err error) string {
 	return fmt.Sprintf("%q", err)
 }
 
-// refused wants this error.
+// refused checks that the error is this one.
 func (s *scene) refused(p paragraph, doing string, err, want error) {
 	s.Helper()
 	if !errors.Is(err, want) {

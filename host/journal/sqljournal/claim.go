@@ -16,23 +16,22 @@ import (
 // MaxClaim is how many entries [Journal.Claim] gives at most.
 const MaxClaim = 1000
 
-// Claim is an open entry that this replica, and no other, asks about now.
+// Claim is an open entry that only this replica inspects now.
 type Claim struct {
-	// Entry is what the journal has of the operation.
+	// Entry is the entry of the operation.
 	Entry journal.Entry
 
 	journal *Journal
 	row     *row
 }
 
-// Claim gives up to limit open entries, at most [MaxClaim], whose time to be
-// asked about has come, those that wait longest first. Until [WithClaim] has
-// gone by, nobody else is given them. There may be none: [Journal.NextDue] says
-// when there will be.
+// Claim gives up to limit open entries, at most [MaxClaim], that are due to be inspected, the
+// one that has been due longest first. No other replica gets them until the time of
+// [WithClaim] has passed. There may be none: [Journal.NextDue] says when the next one is due.
 //
-// A damaged row holds up no other: it is put off in the same way and given to
-// nobody. Where nothing else has come, the error matches journal.ErrDamaged and
-// names the row.
+// A damaged row does not keep Claim from giving the others. Claim postpones it in the same way
+// but does not give it. Where there is no other entry, the error matches journal.ErrDamaged
+// and names the row.
 func (j *Journal) Claim(ctx context.Context, limit int) ([]Claim, error) {
 	const doing = "claiming operations"
 	if err := j.db.Ready(ctx, doing); err != nil {
@@ -58,8 +57,8 @@ func (j *Journal) Claim(ctx context.Context, limit int) ([]Claim, error) {
 	return claims, nil
 }
 
-// claimIn looks for rows that no other transaction has locked, and puts their
-// time off. damaged is the error of a damaged row among them.
+// claimIn finds due rows that no other transaction has locked, and postpones them. damaged is
+// the error of a damaged row among them.
 func (j *Journal) claimIn(ctx context.Context, tx *sql.Tx, limit int) (claims []Claim, damaged, err error) {
 	numbers, err := j.numbers(ctx, tx, "SELECT number FROM bailinghub_operations WHERE namespace = ? AND state = 'prepared' AND due_at <= {now} ORDER BY due_at LIMIT "+strconv.Itoa(limit)+" {skip locked}", j.namespace)
 	if err != nil || len(numbers) == 0 {
@@ -93,29 +92,29 @@ func (j *Journal) claimIn(ctx context.Context, tx *sql.Tx, limit int) (claims []
 	return claims, damaged, rows.Err()
 }
 
-// transact runs do in a transaction. An error of the commit leaves open whether
-// it was done.
+// transact runs do in a transaction. After an error of the commit, the changes may have been
+// made or not.
 func (j *Journal) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := j.db.Pool.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing, after the commit
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	if err := do(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// Record notes a report of the claimed entry, sets when it is next asked about,
-// and gives the entry as it is then. Where the report settles it, settled is
-// called in the transaction that records that: it is done exactly once, or not
-// at all where the transaction fails. It may run again in a second attempt, after
-// the first was undone. Nil is allowed.
+// Record records a report of the claimed entry, sets when the entry is due again, and gives
+// the changed entry. Where the report settles the operation, Record calls settled in the
+// transaction that records that. What settled does in the transaction happens exactly once, or
+// not at all where the transaction fails. settled may be called again in a second attempt,
+// after the first one was rolled back. It may be nil.
 //
-// Where the entry was changed since it was claimed, because the claim had run
-// out or a person gave it up, the report still counts for what is there now; a
-// closed one is journal.ErrClosed, and settled is not called.
+// Where the entry was changed since it was claimed, because the claim has expired or a person
+// gave the operation up, Record applies the report to the entry as it is now. For a closed
+// entry it returns journal.ErrClosed and does not call settled.
 func (c Claim) Record(ctx context.Context, report host.Report, settled func(context.Context, *sql.Tx, journal.Entry) error) (journal.Entry, error) {
 	j := c.journal
 	if j == nil {
@@ -142,8 +141,8 @@ func (c Claim) Record(ctx context.Context, report host.Report, settled func(cont
 		})
 }
 
-// pause is how long after a report the next question comes: what the report
-// asks for, doubled while nothing new is learned.
+// pause gives how long after a report the entry is due again: as long as the report asks for,
+// doubled with each report that says nothing new.
 func (j *Journal) pause(r *row, report host.Report) time.Duration {
 	pause := time.Duration(report.AskAgainAfterSeconds) * time.Second
 	if pause <= 0 {
@@ -156,8 +155,8 @@ func (j *Journal) pause(r *row, report host.Report) time.Duration {
 	return max(time.Second, min(pause, max(j.longest, time.Duration(report.AskAgainAfterSeconds)*time.Second)))
 }
 
-// NextDue gives how long it is until the first open entry is to be asked about:
-// 0 where one is already. ok is false where none is open.
+// NextDue gives the time until the first open entry is due; 0 where one is due already. ok is
+// false where no entry is open.
 func (j *Journal) NextDue(ctx context.Context) (wait time.Duration, ok bool, err error) {
 	const doing = "reading what is due"
 	if err := j.db.Ready(ctx, doing); err != nil {

@@ -1,6 +1,6 @@
-// Package sqljournal keeps the journal of operations in a database that the host
-// already runs, for many replicas of it: each open operation is asked about by
-// one of them at a time, and what its settlement brings is written exactly once.
+// Package sqljournal keeps the journal of operations in a database that the host already
+// runs, for many replicas of the host: one replica at a time inspects an open operation, and
+// what the host writes when it is settled is written exactly once.
 //
 //	journal, err := sqljournal.Open(ctx, db, sqlstore.PostgreSQL)
 //	if err != nil {
@@ -18,10 +18,9 @@
 //
 // # Who asks, and when
 //
-// Each open entry has a time, by the database's own clock, at which it is next
-// asked about. [Journal.Claim] gives entries whose time has come to one replica
-// and puts their time off for as long as the claim lasts, so that another
-// replica takes them over where this one ends. [Claim.Record] notes the report
-// and sets the next time: what the report asks for, doubled while nothing new is
-// learned. [Journal.Keep] does both, again and again.
+// Each open entry has a time, by the database's own clock, when it is due to be inspected.
+// [Journal.Claim] gives due entries to one replica, and postpones them for the time of the
+// claim: should that replica end, another one gets them after that. [Claim.Record] records
+// the report and sets when the entry is due again: after as long as the report asks for,
+// doubled with each report that says nothing new. [Journal.Keep] does both again and again.
 package sqljournal

@@ -26,7 +26,8 @@ import (
 // name begins the text of every error.
 var name = sqldb.Package{Name: "sqljournal", BadArgument: feedback.CodeInvalidRequest}
 
-// What a [Journal] says with errors.Is, besides the errors of package journal.
+// The sentinels that errors.Is finds in the errors of a [Journal], besides those of package
+// journal.
 var (
 	// ErrSchema: the table is not that of this version of the package.
 	ErrSchema = name.Fail("the table is of another version")
@@ -47,7 +48,7 @@ type Journal struct {
 
 var _ journal.Journal = (*Journal)(nil)
 
-// Option says more about a journal that is opened. The zero Option is refused.
+// Option is an option of [Open], which refuses the zero Option.
 type Option struct{ apply func(*Journal) error }
 
 // WithNamespace keeps the operations of this journal apart from those of others
@@ -65,9 +66,8 @@ func WithNamespace(namespace string) Option {
 
 var namespaceForm = regexp.MustCompile(`\A[a-z0-9][a-z0-9._-]{0,63}\z`)
 
-// WithClaim sets for how long a claim lasts: 1 second to 1 hour, 2 minutes
-// without this option. Where a replica ends, what it had claimed is asked about
-// by another after that time.
+// WithClaim sets how long a claim lasts, from 1 second to 1 hour; without this option it is 2
+// minutes. Where a replica ends, another one inspects its claimed operations after this time.
 func WithClaim(d time.Duration) Option {
 	return Option{func(j *Journal) error {
 		if d < time.Second || d > time.Hour {
@@ -78,8 +78,8 @@ func WithClaim(d time.Duration) Option {
 	}}
 }
 
-// WithLongestPause sets how long the pause between two questions about one
-// operation may become: 1 second to 24 hours, 10 minutes without this option.
+// WithLongestPause sets the longest pause between two inspections of one operation, from 1
+// second to 24 hours; without this option it is 10 minutes.
 func WithLongestPause(d time.Duration) Option {
 	return Option{func(j *Journal) error {
 		if d < time.Second || d > 24*time.Hour {
@@ -90,10 +90,9 @@ func WithLongestPause(d time.Duration) Option {
 	}}
 }
 
-// Open gives the journal in the table of db, which stays the host's own: to
-// configure and to close. It asks the database for its time, so that a wrong
-// address or dialect shows; the table need not be there yet (see
-// [Journal.Migrate]). An error matches feedback.CodeInvalidRequest where an
+// Open gives the journal in the table of db, which the host configures and closes. It asks
+// the database for its time, and so fails for a wrong address or dialect. The table need not
+// exist yet: see [Journal.Migrate]. An error matches feedback.CodeInvalidRequest where an
 // argument is wrong.
 func Open(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, options ...Option) (*Journal, error) {
 	const doing = "opening the journal"
@@ -138,10 +137,10 @@ func (j *Journal) Add(ctx context.Context, entry journal.Entry) error {
 	return j.db.Try(ctx, doing, sqldb.RequestLimit, func(ctx context.Context) error { return add.to(ctx, j.db.Pool) })
 }
 
-// AddTx is Add in a transaction of the host's own: the entry is there when the
-// host has committed it, together with whatever else the host wrote. Only then
-// may the operation be sent. journal.ErrExists leaves the transaction usable.
-// Nothing is tried again.
+// AddTx does what Add does, in a transaction of the host. The entry is added when the host
+// commits the transaction, together with everything else that the host has written in it. Only
+// then may the host send the operation. After journal.ErrExists the transaction can still be
+// used. AddTx does not try anything again.
 func (j *Journal) AddTx(ctx context.Context, tx *sql.Tx, entry journal.Entry) error {
 	const doing = "adding an operation"
 	if err := j.db.Ready(ctx, doing); err != nil {
@@ -163,7 +162,7 @@ func (j *Journal) AddTx(ctx context.Context, tx *sql.Tx, entry journal.Entry) er
 	return nil
 }
 
-// addition is an entry that is to be added.
+// addition is an entry to add.
 type addition struct {
 	*Journal
 	entry    journal.Entry
@@ -172,7 +171,7 @@ type addition struct {
 }
 
 func (j *Journal) newAddition(entry journal.Entry) (addition, error) {
-	entry, err := entry.Prepare(time.Now()) // the times are the database's
+	entry, err := entry.Prepare(time.Now()) // the statement takes the times from the database
 	if err != nil {
 		return addition{}, err
 	}
@@ -186,7 +185,7 @@ func (j *Journal) newAddition(entry journal.Entry) (addition, error) {
 // newMark makes a mark that no other attempt has.
 func newMark() string {
 	var mark [16]byte
-	_, _ = rand.Read(mark[:]) // It never fails.
+	_, _ = rand.Read(mark[:]) // never fails
 	return hex.EncodeToString(mark[:])
 }
 
@@ -208,7 +207,7 @@ SELECT ?, ?, ?, ?, ?, ?, ?, '', '', t.clock, t.clock, ?, '', t.clock FROM (SELEC
 	return fail("there is an operation of this call, or of this invocation, already", journal.ErrExists)
 }
 
-// callHash stands for a call id in the index.
+// callHash gives the hash of a call id, by which the table is indexed.
 func callHash(callID string) string {
 	sum := sha256.Sum256([]byte(callID))
 	return hex.EncodeToString(sum[:])
@@ -314,9 +313,9 @@ func (j *Journal) readyInvocation(ctx context.Context, invocationID string) erro
 	return nil
 }
 
-// change reads an operation, lets decide what becomes of it, and writes that
-// with a mark where nothing came in between; else it begins again. An attempt
-// whose answer was lost is known by its mark.
+// change reads an operation, calls decide to change its entry, and writes the result with a
+// mark. Where another process has changed the operation in between, it begins again. By the
+// mark it recognizes an earlier attempt that succeeded and whose answer was lost.
 func (j *Journal) change(ctx context.Context, doing, condition string, arg any, decide func(*row) (journal.Entry, error), write func(ctx context.Context, r *row, entry journal.Entry, mark string) (int64, error)) (journal.Entry, error) {
 	var done journal.Entry
 	mark := newMark()
@@ -330,7 +329,7 @@ func (j *Journal) change(ctx context.Context, doing, condition string, arg any, 
 			return nil
 		}
 		if done, err = decide(r); err != nil {
-			return fail(err.Error(), err) // of package journal, and not tried again
+			return fail(err.Error(), err) // as a *fault.Error, which Try does not repeat
 		}
 		n, err := write(ctx, r, done, mark)
 		if err == nil && n == 0 {
@@ -344,7 +343,7 @@ func (j *Journal) change(ctx context.Context, doing, condition string, arg any, 
 	return done, nil
 }
 
-// update writes what became of an entry.
+// update writes a changed entry.
 func (j *Journal) update(ctx context.Context, in sqldb.Querier, r *row, entry journal.Entry, mark string, due, pause int64) (int64, error) {
 	var report []byte
 	if entry.Report != (host.Report{}) {
@@ -379,11 +378,11 @@ func (j *Journal) Withdraw(ctx context.Context, callID string) error {
 	if err := j.readyCall(ctx, callID); err != nil {
 		return err
 	}
-	var number int64 // of the entry; 0 before it was found
+	var number int64 // of the row; 0 before it was found
 	_, err := j.change(ctx, "withdrawing an operation", byCall, callHash(callID),
 		func(r *row) (journal.Entry, error) {
 			if number != 0 && r.number != number {
-				return journal.Entry{}, journal.ErrNotFound // it is gone, and the same call was added anew
+				return journal.Entry{}, journal.ErrNotFound // it was withdrawn, and the same call was added again
 			}
 			number = r.number
 			gone := r.Entry
@@ -394,7 +393,7 @@ func (j *Journal) Withdraw(ctx context.Context, callID string) error {
 			return j.db.Exec(ctx, "DELETE FROM bailinghub_operations WHERE number = ? AND version = ?", r.number, r.version)
 		})
 	if number != 0 && errors.Is(err, journal.ErrNotFound) {
-		return nil // an attempt whose answer was lost
+		return nil // an earlier attempt, whose answer was lost, has withdrawn it
 	}
 	return err
 }
@@ -425,8 +424,8 @@ func (j *Journal) GiveUp(ctx context.Context, invocationID, note string) error {
 	return err
 }
 
-// Open implements [journal.Journal] with one query for each entry. Where many
-// replicas ask about what is open, [Journal.Claim] gives each to one of them.
+// Open implements [journal.Journal] with one query for each entry. Where many replicas inspect
+// the open operations, use [Journal.Claim], which gives each operation to one of them.
 func (j *Journal) Open(ctx context.Context) iter.Seq2[journal.Entry, error] {
 	return func(yield func(journal.Entry, error) bool) {
 		if err := j.db.Ready(ctx, "reading what is open"); err != nil {
@@ -459,7 +458,7 @@ func (j *Journal) Open(ctx context.Context) iter.Seq2[journal.Entry, error] {
 	}
 }
 
-// openPage is how many numbers are read at once.
+// openPage is how many row numbers are read at once.
 const openPage = 1000
 
 func (j *Journal) openAfter(ctx context.Context, last int64) (numbers []int64, err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/sqldb"
 )
 
-// KeepOption says more about [Journal.Keep]. The zero KeepOption is refused.
+// KeepOption is an option of [Journal.Keep], which refuses the zero KeepOption.
 type KeepOption struct{ apply func(*keeping) error }
 
 type keeping struct {
@@ -21,10 +21,10 @@ type keeping struct {
 	batch   int
 }
 
-// OnSettled calls f for each operation that is settled, in the transaction that
-// records it: what f writes through that is written exactly once. F itself may run
-// again where the transaction was undone; see [Claim.Record]. An error of f leaves the operation open;
-// it is asked about again when its claim has run out.
+// OnSettled calls f for each operation that is settled, in the transaction that records it.
+// What f writes through that transaction is written exactly once. f itself may be called
+// again where the transaction was rolled back; see [Claim.Record]. After an error of f the
+// operation stays open, and is inspected again when its claim has expired.
 func OnSettled(f func(context.Context, *sql.Tx, journal.Entry) error) KeepOption {
 	return KeepOption{func(k *keeping) error {
 		if f == nil {
@@ -35,8 +35,8 @@ func OnSettled(f func(context.Context, *sql.Tx, journal.Entry) error) KeepOption
 	}}
 }
 
-// OnReport calls f after each report that was recorded, settled or not, in the
-// goroutine of Keep. It may come twice, or not at all where a replica ends.
+// OnReport calls f after each recorded report, settled or not, in the goroutine of Keep. f may
+// be called twice for a report, or not at all where a replica ends.
 func OnReport(f func(journal.Entry)) KeepOption {
 	return KeepOption{func(k *keeping) error {
 		if f == nil {
@@ -47,9 +47,9 @@ func OnReport(f func(journal.Entry)) KeepOption {
 	}}
 }
 
-// OnError calls f, in the goroutine of Keep, with each error after which Keep goes on:
-// the database cannot be reached, or a report was not recorded. Without it they are not
-// told.
+// OnError calls f, in the goroutine of Keep, with each error after which Keep continues:
+// the database cannot be reached, or a report was not recorded. Without this option nobody
+// gets these errors.
 func OnError(f func(error)) KeepOption {
 	return KeepOption{func(k *keeping) error {
 		if f == nil {
@@ -60,8 +60,8 @@ func OnError(f func(error)) KeepOption {
 	}}
 }
 
-// WithBatch sets how many operations are claimed and asked about at once: 1 to
-// [MaxClaim], 100 without this option. They should be asked about within
+// WithBatch sets how many operations Keep claims and inspects at once, from 1 to [MaxClaim];
+// without this option 100. It should be able to inspect that many within the time of
 // [WithClaim].
 func WithBatch(n int) KeepOption {
 	return KeepOption{func(k *keeping) error {
@@ -73,15 +73,15 @@ func WithBatch(n int) KeepOption {
 	}}
 }
 
-// longestWait is how long Keep waits at most before it looks for what is due:
-// another process may have added it.
+// longestWait is how long Keep waits at most before it asks for due operations again, because
+// another process may have added one.
 const longestWait = 5 * time.Second
 
-// Keep asks about what is due, in batches, and records each report, until ctx
-// ends: what every replica of a host runs in the background. It returns the
-// error of ctx, or of an option, or of a database that refuses the very first
-// question: the table may be missing. A database that fails later is tried again, with
-// a pause ([OnError]). transport is the host's own.
+// Keep inspects due operations in batches and records each report, until ctx ends. Every
+// replica of a host runs it in the background. It returns the error of ctx, of an option, or
+// of a database that refuses the very first statement, because the table is missing, for
+// example. After a later error of the database it pauses and tries again ([OnError]).
+// transport is that of the host.
 func (j *Journal) Keep(ctx context.Context, transport *host.Transport, options ...KeepOption) error {
 	const doing = "keeping the journal"
 	if err := j.db.Ready(ctx, doing); err != nil {
@@ -122,8 +122,8 @@ func (j *Journal) Keep(ctx context.Context, transport *host.Transport, options .
 	return j.db.Ended(ctx, doing)
 }
 
-// ask asks about claimed operations in one batch. An operation whose report
-// cannot be recorded is left: its claim runs out.
+// ask inspects claimed operations in one batch. An operation whose report cannot be recorded
+// is inspected again when its claim has expired.
 func (k *keeping) ask(ctx context.Context, transport *host.Transport, claims []Claim) error {
 	originals := make([]host.Original, len(claims))
 	byInvocation := make(map[string]Claim, len(claims))
@@ -134,7 +134,7 @@ func (k *keeping) ask(ctx context.Context, transport *host.Transport, claims []C
 	var failed error
 	for observed := range transport.InspectInvocations(ctx, originals) {
 		if ctx.Err() != nil {
-			return ctx.Err() // what was not asked to its end is no report
+			return ctx.Err() // an inspection that ctx ended gives no report to record
 		}
 		entry, err := byInvocation[observed.Original.InvocationID].Record(ctx, observed.Report(), k.settled)
 		switch {

@@ -7,14 +7,16 @@ import (
 	"github.com/bailinghub/bailinghub-go/registry/sqlstore"
 )
 
-// tables: an operation is one row. number gives the order of their adding;
-// call_hash is the SHA-256 of call_id, which is too long for an index; version
-// counts the changes, so that one who has read and decided writes over nothing
-// that came meanwhile; added and changed are marks of the attempts that added and
-// last changed it, for those whose answers were lost;
-// due_at is when it is next asked about and pause for how long it was waited for
-// that, both in milliseconds by the database's clock. The last index is what
-// claims are found by; it is unique only because the number is in it.
+// tables has one row for each operation.
+//
+// number gives the order in which they were added. call_hash is the SHA-256 of call_id, which
+// is too long for an index. version counts the changes: a process writes only where the
+// version is the one that it has read, and so never overwrites the change of another process.
+// added and changed are the marks of the attempts that added and last changed the row; an
+// attempt whose answer was lost recognizes its own. due_at is when the operation is due to be
+// inspected, and pause is the time from the last report to that, both in milliseconds by the
+// clock of the database. Claims are found by the last index; it is unique only because number
+// is in it.
 var tables = sqldb.Tables{Component: "journal", Versions: [][]string{{
 	`CREATE TABLE IF NOT EXISTS bailinghub_operations (
 	number {counter},
@@ -46,8 +48,8 @@ var tables = sqldb.Tables{Component: "journal", Versions: [][]string{{
 // [Journal.Migrate] executes. It is nil for the zero Dialect.
 func Schema(d sqlstore.Dialect) []string { return tables.Statements(d) }
 
-// Migrate makes the table, or brings it to the version that this package works
-// with, as [sqlstore.Store.Migrate] does.
+// Migrate makes the table, or changes it to the version of this package, as
+// [sqlstore.Store.Migrate] does.
 func (j *Journal) Migrate(ctx context.Context) error {
 	return j.db.Migrate(ctx, tables, fail("the table was made by a later version of this package: update the program", ErrSchema))
 }
