@@ -52,6 +52,7 @@ type flight struct {
 	patience patience
 
 	// The following fields are guarded by the session's mu.
+	landed   bool      // the flight has ended: nothing is waited for any more
 	rotation *rotation // the rotation to save; nil for none
 	outcome  outcome   // of the rotation
 	unsynced bool      // the rotation is saved, but may not outlast a power failure
@@ -367,7 +368,16 @@ func hashOf(token registry.Secret) [sha256.Size]byte { return sha256.Sum256([]by
 
 // exchangedAt records the outcome of a refresh token that was sent. refused says that the
 // Hub gave an answer after which the token must not be sent again for refusalMemory.
+//
+// Where the flight was given up before, as after a suspension of the process, nobody waits
+// for its rotation any more: then the session keeps it as unsaved.
 func (s *session) exchangedAt(f *flight, start time.Time, current, next registry.Credentials, refused bool, err error) {
+	if s.recordExchange(f, start, current, next, refused, err) {
+		s.logUnsaved(context.Background(), "")
+	}
+}
+
+func (s *session) recordExchange(f *flight, start time.Time, current, next registry.Credentials, refused bool, err error) (late bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -378,9 +388,15 @@ func (s *session) exchangedAt(f *flight, start time.Time, current, next registry
 		s.refused = refusal{}
 		s.short = next.AccessExpiresAt.Sub(now) < refreshMargin
 		f.rotation = &rotation{replaced: current, next: next, since: now}
+		if f.landed {
+			s.unsaved = &unsaved{rotation: *f.rotation}
+			s.saveLater()
+			return true
+		}
 	case refused:
 		s.refused = refusal{current.RefreshToken, now.Add(refusalMemory), err}
 	}
+	return false
 }
 
 // send posts the refresh token, once. It gives the answer, which accept decides about, or

@@ -169,7 +169,7 @@ func reasonOf(err error) string {
 func (s *session) land(f *flight) (log func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.flight = nil
+	s.flight, f.landed = nil, true
 	u, lost := s.unsaved, false
 	var about func(context.Context)
 	switch {

@@ -695,3 +695,29 @@ func TestLogHandlerThatPanics(t *testing.T) {
 type panicking struct{ io.Writer }
 
 func (panicking) Write([]byte) (int, error) { panic("mine") }
+
+// The Hub's answer comes after the process has given up waiting for its store, because it
+// was suspended in the middle: the rotation is kept all the same, and saved.
+func TestRotationAfterTheFlightWasGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _, _ := newDatabaseWorld(t)
+		stored, err := w.store.Credentials(t.Context(), w.connection.Key)
+		w.must(err)
+		next := stored
+		next.AccessToken, next.RefreshToken = registry.NewSecret("synthetic-access-late"), registry.NewSecret("synthetic-refresh-late")
+		next.AccessExpiresAt, next.RefreshExpiresAt = time.Now().Add(15*time.Minute).Truncate(time.Millisecond), time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		w.must(w.transport.RotateAfterGivingUp(w.original, stored, next))
+		if list := w.transport.Unsaved(); len(list) != 1 || list[0].SessionID != w.session.ID {
+			t.Errorf("not saved: %+v", list)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if after, err := w.store.Credentials(t.Context(), w.connection.Key); err != nil || !after.Equal(next) {
+			t.Errorf("the rotation is not stored: %v", err)
+		}
+		if list := w.transport.Unsaved(); len(list) != 0 {
+			t.Errorf("not saved: %+v", list)
+		}
+	})
+}
