@@ -7,9 +7,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
-// AuditEntry is what a HermesX server logged, of one request to its API as a
-// rule. It tells who called what, and not which tools ran for it: those have
-// receipts.
+// AuditEntry is one entry of a HermesX server's audit log, usually about one request to its
+// API. It says who called what, but not which tools ran because of that: [Receipt] does.
 //
 // Not every request has an entry: one whose client went away before the answer
 // has none, and one whose key was refused has none in the log of a tenant.
@@ -40,25 +39,25 @@ type AuditEntry struct {
 	// RequestID is the X-Request-Id of the request that the entry is about; ""
 	// where it is about none.
 	RequestID string `json:"request_id,omitempty"`
-	// StatusCode is how the server answered; 0 where the entry does not say.
+	// StatusCode is the HTTP status of the answer; 0 where the entry has none.
 	StatusCode int `json:"status_code,omitempty"`
-	// Latency is how long that took, in whole milliseconds; 0 also where the
-	// entry does not say.
+	// Latency is how long the answer took, in whole milliseconds; 0 also where the
+	// entry has none.
 	Latency time.Duration `json:"latency_ms,omitempty"`
 	// SourceIP is where the request came from, with its port; "" where the entry
 	// does not say. Behind a proxy it is the proxy's.
 	SourceIP string `json:"source_ip,omitempty"`
 	// ErrorCode is the server's code for a failure; "" where there is none.
 	ErrorCode string `json:"error_code,omitempty"`
-	// UserAgent is what the caller called itself; "" where it did not.
+	// UserAgent is the User-Agent header of the request; "" where it had none.
 	UserAgent string `json:"user_agent,omitempty"`
 	// CreatedAt is when the entry was written, after the request was answered,
 	// with the server's own offset.
 	CreatedAt time.Time `json:"created_at"`
 
-	// ReadRequestID is what the server calls the request that read this entry;
-	// "" where it did not say. It is not the request that the entry is about,
-	// and no part of the JSON.
+	// ReadRequestID is the id, in the server's log, of the request that read this
+	// entry; "" where the answer named none. It is not the request that the entry is
+	// about, and not part of the JSON.
 	ReadRequestID string `json:"-"`
 
 	createdAt string // CreatedAt as it was written

@@ -22,41 +22,40 @@ import (
 // answerLimit is how many bytes one answer may have.
 const answerLimit = 16 << 20
 
-// Config is what a client is bound to for its lifetime.
+// Config has the server and the API key of a client.
 type Config struct {
 	// BaseURL is the HermesX server: https, or http to localhost, 127.0.0.1 or
 	// [::1]. The prefix of a proxy is kept; /v1 and /admin are paths of the
 	// server itself and do not belong to it. Required.
 	BaseURL string
-	// TokenSource gives the API key, as an access token: for a key that does
-	// not change that is [oauth2.StaticTokenSource]. What it may do besides
-	// say [agentclient.ContextTokenSource] and [agentclient.Refresher]. A
-	// token that is not a Bearer token is refused. Required.
+	// TokenSource gives the API key as an access token. For a key that does not change,
+	// use [oauth2.StaticTokenSource]. The source may also implement
+	// [agentclient.ContextTokenSource] and [agentclient.Refresher]. The client refuses a
+	// token that is not a Bearer token. Required.
 	//
-	// The key alone decides which tenant is read. It needs the role auditor or
-	// admin.
+	// The key alone decides which tenant is read. It needs the role auditor or admin.
 	TokenSource oauth2.TokenSource
-	// AllowInsecureHTTP allows plain http to any host. The key can then be
-	// read on the way. The zero value allows it to this machine alone.
+	// AllowInsecureHTTP allows plain http to any host. Everybody between the client and
+	// the server can then read the key. The zero value allows plain http to this machine
+	// only.
 	AllowInsecureHTTP bool
 }
 
-// Client reads the execution receipts and audit logs of one tenant of one
-// HermesX server. It can do nothing else. It is safe for concurrent use and
-// does not change after [New].
+// Client reads the execution receipts and audit logs of one tenant of one HermesX server, and
+// can send no other request. It is safe for concurrent use and does not change after [New].
 type Client struct {
 	server    *inspection.Server
 	tokens    *inspection.TokenSource
 	transport *boundary.Transport
 }
 
-// New checks everything and gives a client. Its errors match
-// [feedback.CodeInvalidRequest] and name what is wrong without repeating it.
+// New checks all arguments and gives a client. Its errors match [feedback.CodeInvalidRequest]
+// and name the argument without repeating its value.
 //
-// The options are those of the Hub's client, with the same defaults. An
-// inspection, in their words, is one answer: a receipt or a page. There is
-// nothing to negotiate, so [agentclient.WithNegotiationReuse] has no effect, and
-// a log record has the request id in place of an invocation's.
+// The options are those of the Hub's client, with the same defaults. What their documentation
+// calls an inspection is here the reading of one receipt or one page. There is no negotiation,
+// so [agentclient.WithNegotiationReuse] has no effect. A log record has the request id in place
+// of an invocation id.
 func New(cfg Config, opts ...agentclient.Option) (*Client, error) {
 	settings, err := boundary.Apply(opts)
 	if err != nil {
@@ -87,7 +86,7 @@ func New(cfg Config, opts ...agentclient.Option) (*Client, error) {
 	}, nil
 }
 
-// again is the sentence for what can be asked again.
+// again ends the message of a failure after which the server can be asked again.
 const again = "It can be asked again."
 
 // codeBelow tells what an answer of a server at an address means where its status
@@ -109,8 +108,8 @@ func codeBelow(baseURL string) func(*boundary.Answer) feedback.Code {
 	}
 }
 
-// CloseIdleConnections closes the idle connections of the client's own
-// transport. That of a borrowed HTTP client is its owner's to close.
+// CloseIdleConnections closes the idle connections of the client's own transport. It leaves
+// those of a borrowed HTTP client to the owner of that client.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
 // errTooLong marks the error of an answer that was over its limit.
@@ -122,11 +121,12 @@ type reply struct {
 	sent string
 }
 
-// loggedID is what the server's log calls the request, as far as is known.
+// loggedID gives the id of the request in the server's log: the one in the answer, or else the
+// one that was sent.
 func (r reply) loggedID() string { return cmp.Or(r.RequestID, r.sent) }
 
-// ask asks one question and has its answer read. Read returns what is wrong
-// with a body, in words that continue "The answer of the HermesX server".
+// ask sends one question and calls read with its answer. Where a body is not valid, read
+// returns an error that continues a sentence beginning with "The answer of the HermesX server".
 func (c *Client) ask(ctx context.Context, question inspection.Question, read func(reply) error) error {
 	sent := rand.Text()
 	i, err := c.server.Begin(ctx, inspection.Subject{RequestID: sent}, c.tokens.Guard())

@@ -11,16 +11,15 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
-// Correlation says what [Client.Correlate] starts from: a request, a session,
-// or both. Audit entries do not name their session today, so both is what a
-// caller usually has to give.
+// Correlation says where [Client.Correlate] begins: with a request, a session, or both. Today's
+// servers do not write the session into audit entries, so a caller usually has to give both.
 type Correlation struct {
 	// RequestID is the X-Request-Id of a request to the agent; "" for none.
 	// One that a server would have replaced, because it is not 1 to 64 letters,
 	// digits, "-" and "_", is an invalid request.
 	RequestID string
-	// SessionID is the session that the request was sent for; "" to go by what
-	// the audit entries say.
+	// SessionID is the session that the request was sent for; "" to take it from the
+	// audit entries.
 	SessionID string
 	// From and To bound the part of the audit log that is searched for the
 	// request, as in [AuditQuery]. The log has no filter for requests: all of
@@ -28,13 +27,13 @@ type Correlation struct {
 	From, To time.Time
 }
 
-// Trail is what a server's records have of one request: the request, its
-// session, the tools that ran for the session, and their traces.
+// Trail has what a server has recorded of one request: the request, its session, the tools that
+// ran for the session, and their traces.
 type Trail struct {
-	// RequestID is the one that was given.
+	// RequestID is the request that the caller gave.
 	RequestID string
-	// SessionID is the one that was given, or the one session that the entries
-	// name; "" where neither is there.
+	// SessionID is the session that the caller gave, or else the one session that the
+	// entries name; "" where there is neither.
 	SessionID string
 	// Entries are the audit entries of the request, oldest first. There are
 	// several where a request id was used more than once.
@@ -45,7 +44,7 @@ type Trail struct {
 	// Traces are the traces that the receipts name, in that order.
 	Traces []Trace
 
-	// The links between these, each with the evidence that there is for it.
+	// The four links between these, each with the evidence for it.
 
 	// Request is the link from the request id to its entries.
 	Request Link
@@ -65,42 +64,39 @@ type Trace struct {
 	Receipts []*Receipt
 }
 
-// Link says what evidence there is for one link of a [Trail].
+// Link is the evidence for one link of a [Trail].
 type Link string
 
 const (
-	// LinkRecorded: the records show it.
+	// LinkRecorded: the records show the link.
 	LinkRecorded Link = "recorded"
-	// LinkPartlyRecorded: some of the records show it, others do not, or could
-	// not be read to the end. Do not present the rest as linked.
+	// LinkPartlyRecorded: some records show the link. Others do not, or not all could
+	// be read. Do not present the rest as linked.
 	LinkPartlyRecorded Link = "partly_recorded"
-	// LinkContradicted: the records name another session than the one that was
-	// given, or more than one. Find out which is right.
+	// LinkContradicted: the records name another session than the caller gave, or more
+	// than one. Find out which one is right.
 	LinkContradicted Link = "contradicted"
-	// LinkAbsent: the records were read and do not show it. That is no proof
-	// that it is not so: look for other evidence.
+	// LinkAbsent: all records were read and do not show the link. That does not prove
+	// that there is none: look for other evidence.
 	LinkAbsent Link = "absent"
-	// LinkUnknown: what was read does not show it, and not all could be read.
-	// Ask again, for less.
+	// LinkUnknown: the records that were read do not show the link, and not all could be
+	// read. Ask again with a smaller window.
 	LinkUnknown Link = "unknown"
-	// LinkNotAsked: there was nothing to look for it with. Give a request id or
-	// a session.
+	// LinkNotAsked: the link could not be searched for. Give a request id or a session.
 	LinkNotAsked Link = "not_asked"
 )
 
-// Correlate collects what the server's records have of a request and of its
-// session: see [Trail]. It reads the audit log with [Client.AllAuditLogs] and
-// the receipts with [Client.AllReceipts], and guesses nothing: a link is
-// recorded, or the trail says that it is not. Times are no evidence of a link.
+// Correlate collects what the server has recorded of a request and its session: see [Trail]. It
+// reads the audit log with [Client.AllAuditLogs] and the receipts with [Client.AllReceipts]. It
+// does not guess: a link is in the records, or the trail says that it is not. Equal times are
+// not evidence of a link.
 //
-// A list that is not whole shows in the links, and so do records that a server
-// may not be able to see: where its log lacks the requests that Correlate has
-// just made, no link is absent. Any other error is a [*feedback.Error]; its
-// Cursor is one of the list that was being read, and no part of a trail is given
-// with it.
+// An incomplete list is not an error here: the links say LinkUnknown or LinkPartlyRecorded. The
+// same holds where the server may not see all records: where its log lacks the requests that
+// Correlate has just made, no link is LinkAbsent. Any other error is a [*feedback.Error], without
+// a trail; its Cursor belongs to the list that was being read.
 //
-// The whole log of a window may take long to read: see [WithProgress], and
-// bound the window.
+// Reading the log of a large window takes long: limit the window, and see [WithProgress].
 func (c *Client) Correlate(ctx context.Context, from Correlation, opts ...ListOption) (*Trail, error) {
 	switch {
 	case from.RequestID == "" && from.SessionID == "":
@@ -108,7 +104,7 @@ func (c *Client) Correlate(ctx context.Context, from Correlation, opts ...ListOp
 	case from.RequestID != "" && !identifier.RequestID(from.RequestID):
 		return nil, inspection.Invalid("Correlation.RequestID is not 1 to 64 letters, digits, - and _: a server replaces such an id, so there is no entry of it.")
 	}
-	// What is wrong with either query is said before anything is sent.
+	// Both queries are checked before anything is sent.
 	window := AuditQuery{From: from.From, To: from.To}
 	if _, invalid := window.encode(); invalid != nil {
 		return nil, invalid
@@ -163,9 +159,9 @@ func (c *Client) Correlate(ctx context.Context, from Correlation, opts ...ListOp
 	return trail, nil
 }
 
-// seesRecords reports whether the server sees what its database has of this
-// tenant: the entry of a request that was just made. A database role without the
-// right to it reads empty lists.
+// seesRecords reports whether the server sees the records of this tenant in its database. It
+// looks for the entry of a request that was just made, because a server whose database role may
+// not read the records gives empty lists.
 func (c *Client) seesRecords(ctx context.Context, settings *listSettings) (bool, error) {
 	waits := &waits{ctx: ctx, settings: settings, report: func(wait time.Duration, rateLimited bool) {
 		if settings.progress != nil {
@@ -175,7 +171,7 @@ func (c *Client) seesRecords(ctx context.Context, settings *listSettings) (bool,
 	return c.findInLog(waits, "")
 }
 
-// found is the link to some records.
+// found gives the link to n records of a list, which is whole or not.
 func found(n int, whole bool) Link {
 	switch {
 	case n > 0 && whole:
@@ -189,8 +185,8 @@ func found(n int, whole bool) Link {
 	}
 }
 
-// linkSession goes by what the entries say of their session. Where none was
-// given it takes the one that they name, if it is one.
+// linkSession compares the sessions that the entries name with the one that the caller gave.
+// Where the caller gave none and the entries name exactly one, it takes that.
 func (t *Trail) linkSession() {
 	if len(t.Entries) == 0 {
 		t.Session = t.Request

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// The two lists, as cursors call them.
+// The names of the two lists in a cursor.
 const (
 	receiptsList = "receipts"
 	auditList    = "audit"
 )
 
-// maxCursor is how many bytes a cursor may have. A row of the run of equal times
-// that the reading stopped in takes 34 of them.
+// maxCursor is how many bytes a cursor may have. It has 34 bytes for each row that was given and
+// has the time at which the reading stopped.
 const maxCursor = 2 << 20
 
-// A digest stands for the id of a row, or for the filters of a query: it keeps a
-// cursor short, and the words of a server out of it.
+// A digest is a hash of the id of a row or of the filters of a query. It keeps a cursor short,
+// and keeps texts of a server out of it.
 type digest [16]byte
 
 func digestOf(text string) (d digest) {
@@ -43,17 +43,17 @@ func (d *digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A position is how far the reading of a list has come: every row that is newer
-// than at was given, and of those that are as old, the ones in given.
+// A position says how far the reading of a list has come. All rows newer than at were given, and
+// of the rows with the time at those in given.
 type position struct {
-	// list and filters are what is read.
+	// list and filters identify the list that is read.
 	list    string
 	filters digest
-	// at is zero where nothing was given yet.
+	// at is zero where no row was given yet.
 	at    time.Time
 	given map[digest]bool
-	// offset is where to ask on for rows. It is a hint: rows that came in since
-	// have pushed others on.
+	// offset is where the next rows are expected. It is a hint, because rows that were
+	// added since have moved the others.
 	offset int
 }
 

@@ -11,21 +11,20 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/strictjson"
 )
 
-// flaw says why an answer was refused. It continues a sentence that begins with
-// what was read, as [strictjson.Fault] does, and quotes nothing.
+// flaw says why an answer was refused. It continues a sentence, as [strictjson.Fault] does, and
+// quotes nothing.
 type flaw string
 
 func (f flaw) Error() string { return string(f) }
 
 // A record is an object that is read member by member.
 type record interface {
-	// name is what a flaw calls it, such as "a receipt".
+	// name names the record in a flaw, such as "a receipt".
 	name() string
-	// member tells where the value of a member goes (see [put]), and which
-	// bit stands for it among those that may not be missing. A member that is
-	// dropped goes nowhere: nil.
+	// member gives where to put the value of a member (see [put]), or nil for a member
+	// that is dropped. bit is the bit of a required member.
 	member(name string) (into any, bit uint)
-	// required has the bits of all that may not be missing.
+	// required has the bits of all required members.
 	required() uint
 }
 
@@ -43,13 +42,13 @@ func (r *memberReader) read(name []byte, d *jsontext.Decoder) error {
 	r.have |= bit
 	ok, err := put(d, into)
 	if err == nil && !ok {
-		// The name is one of those that this package knows.
+		// It is safe to show the name: it is one that this package knows.
 		err = flaw("has " + r.name() + " whose " + string(name) + " is not as it should be")
 	}
 	return err
 }
 
-// end reports what is missing.
+// end returns an error where a required member is missing.
 func (r *memberReader) end() error {
 	if r.have&r.required() != r.required() {
 		return flaw("has " + r.name() + " that lacks a member")
@@ -57,7 +56,7 @@ func (r *memberReader) end() error {
 	return nil
 }
 
-// decode reads the one record that data is.
+// decode reads data, which must be one record.
 func decode(data []byte, into record) error {
 	r := memberReader{record: into}
 	if err := strictjson.Object(data, r.read); err != nil {
@@ -66,8 +65,8 @@ func decode(data []byte, into record) error {
 	return r.end()
 }
 
-// put reads the next value into what a record gave for it. A null, a number
-// that is not written as digits and any other type are not ok.
+// put reads the next value into the variable that member gave for it. ok is false for null, for a
+// number that is not written as digits, and for a value of another type.
 func put(d *jsontext.Decoder, into any) (ok bool, err error) {
 	switch into := into.(type) {
 	case *string:
@@ -131,7 +130,7 @@ func arrayOf[T any, R interface {
 
 // parseTime reads a time of RFC 3339 with up to nine fraction digits.
 func parseTime(text string) (t time.Time, ok bool) {
-	// What time.Parse would take besides: a comma, a short hour, small letters.
+	// time.Parse also accepts a comma, an hour of one digit and small letters.
 	const shape = "0000-00-00T00:00:00"
 	if len(text) <= len(shape) {
 		return t, false
@@ -164,8 +163,8 @@ func timeReader(at *time.Time, written *string) func(text []byte) bool {
 	}
 }
 
-// writeTime gives a time as it was written, or as the server would write it
-// where it is another one.
+// writeTime gives a time as the server wrote it. Where at is another time than that, it gives at
+// in the server's form.
 func writeTime(at time.Time, written string) (string, error) {
 	if was, ok := parseTime(written); ok && was.Equal(at) && offset(was) == offset(at) {
 		return written, nil

@@ -10,17 +10,16 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
-// ErrIncomplete says that a list was read and that it is not whole: the message
-// of the error says what is missing. What was given is real; what is missing
-// may matter.
+// ErrIncomplete says that a list was read and is not complete. The message of the error says what
+// is missing. The rows that were given are good, but do not treat them as all rows.
 var ErrIncomplete = errors.New("the list is incomplete")
 
 const (
-	// AllReceiptsPage is how many receipts [Client.AllReceipts] asks for at
-	// first by default: as many as fit into one answer however their texts have
-	// to be escaped.
+	// AllReceiptsPage is how many receipts [Client.AllReceipts] asks for first, unless the
+	// query has a Limit. So many fit into one answer even where every character of their
+	// texts has to be escaped.
 	AllReceiptsPage = 250
-	// AllReceiptsMaxPage is the most that it asks for at once.
+	// AllReceiptsMaxPage is how many receipts it asks for at most at once.
 	AllReceiptsMaxPage = 5000
 )
 
@@ -124,8 +123,8 @@ func (r *Receipt) at() time.Time    { return r.CreatedAt }
 func (e *AuditEntry) key() string   { return strconv.FormatInt(e.ID, 10) }
 func (e *AuditEntry) at() time.Time { return e.CreatedAt }
 
-// A ListOption says how a whole list is read: [Client.AllReceipts],
-// [Client.AllAuditLogs] and [Client.Correlate] take some.
+// A ListOption is an option of [Client.AllReceipts], [Client.AllAuditLogs] and
+// [Client.Correlate], which read whole lists.
 type ListOption func(*listSettings) error
 
 type listSettings struct {
@@ -153,9 +152,8 @@ func WithLongestWait(longest time.Duration) ListOption {
 	}
 }
 
-// WithProgress has report called after each page and before each wait, in the
-// goroutine that ranges over the list. The reading waits for it to return. Nil
-// reports to nobody.
+// WithProgress makes the reading call report after each page and before each wait, in the
+// goroutine that loops over the list. The reading waits until report returns. Nil calls nothing.
 func WithProgress(report func(Progress)) ListOption {
 	return func(s *listSettings) error {
 		s.progress = report
@@ -163,7 +161,7 @@ func WithProgress(report func(Progress)) ListOption {
 	}
 }
 
-// Progress is how far the reading of a list has come.
+// Progress says how far the reading of a list has come.
 type Progress struct {
 	// Rows is how many rows the reading has given, without those that were given
 	// before its cursor.

@@ -11,23 +11,23 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/inspection"
 )
 
-// Receipt is what a HermesX server kept of one execution of a tool. It does not
-// change on the server once it is there; it can be removed.
+// Receipt is a HermesX server's record of one execution of a tool. The server never changes a
+// stored receipt, but may remove it.
 //
 // All its texts are untrusted data, the ids too: print them through
 // receipt.Printable. Its JSON is that of the server, with the same values, the
 // time included; members that this package does not know are dropped.
 type Receipt struct {
-	// ID names the receipt. It is not empty; that it is a UUID today is no
-	// promise.
+	// ID identifies the receipt. It is never empty. Today's servers use UUIDs, which they do
+	// not promise.
 	ID string `json:"id"`
 	// TenantID is the tenant of the key.
 	TenantID string `json:"tenant_id"`
 	// SessionID is the agent's or workflow's session that caused the call; ""
 	// where it had none.
 	SessionID string `json:"session_id"`
-	// UserID is the user or actor behind it, for calls over the API the id of the
-	// API key; "" where there was none.
+	// UserID is the user or actor who caused the call; for calls over the API it is the id of
+	// the API key. "" where there was none.
 	UserID string `json:"user_id"`
 	// ToolName is the tool.
 	ToolName string `json:"tool_name"`
@@ -50,9 +50,9 @@ type Receipt struct {
 	// CreatedAt is when the receipt was stored, with the server's own offset.
 	CreatedAt time.Time `json:"created_at"`
 
-	// ReadRequestID is what the server calls the request that read this
-	// receipt, in its audit log; "" where it did not say. It is not the request
-	// that the tool was run for, and no part of the JSON.
+	// ReadRequestID is the id, in the server's audit log, of the request that read this
+	// receipt; "" where the answer named none. It is not the request that the tool was run
+	// for, and not part of the JSON.
 	ReadRequestID string `json:"-"`
 
 	createdAt string // CreatedAt as it was written
@@ -67,24 +67,23 @@ const TextLimit = 4096
 // JSON and just as long as the limit counts as cut.
 func (r *Receipt) InputTruncated() bool { return truncated(r.Input) }
 
-// OutputTruncated is InputTruncated for Output. Tools may put out plain text.
+// OutputTruncated does for Output what InputTruncated does for Input. An output may be plain text,
+// so that a long one may count as cut although it is whole.
 func (r *Receipt) OutputTruncated() bool { return truncated(r.Output) }
 
-// truncated does not ask for exactly the limit: a server that keeps half a
-// character at the cut sends U+FFFD for it, which is longer.
+// truncated accepts texts longer than the limit, because a server sends U+FFFD, which is longer, for
+// a character that it has cut in half.
 func truncated(text string) bool { return len(text) >= TextLimit && !json.Valid([]byte(text)) }
 
 // Receipt reads one receipt by its id.
 //
-// The id goes out as one escaped segment of the path. An id that no escaping
-// keeps in its place is an invalid request: an empty one, one of slashes alone,
-// and one that has "." or ".." between its slashes. So is one longer than 2,048
-// bytes.
+// The id is sent as one escaped segment of the path. An id that a server could read as another path
+// even when it is escaped is an invalid request: one that is empty, consists of slashes, or has "."
+// or ".." between its slashes. So is an id of more than 2,048 bytes.
 //
-// A receipt that is not there is [feedback.CodeReceiptNotFound]. That is no
-// proof that the tool did not run, nor that the receipt is not stored: the
-// server answers the same for a receipt of another tenant, and while its
-// database is down.
+// The code of the error is [feedback.CodeReceiptNotFound] where the server gives no such receipt. That
+// does not prove that the tool did not run, nor that the receipt is not stored: the server gives the
+// same answer for a receipt of another tenant, and while its database is down.
 func (c *Client) Receipt(ctx context.Context, id string) (*Receipt, error) {
 	path, ok := boundary.ExecutionReceiptPath(id)
 	if !ok {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// rateWindow is how long a server counts requests for its rate limit, and
-	// what it asks to wait when they are used up.
+	// rateWindow is the window of a server's rate limit. A server that has refused a request
+	// because of the limit asks the client to wait for this long.
 	rateWindow = time.Minute
-	// mostRateWaits is how often in a row the rate limit is waited out: others
-	// may use up what it admits.
+	// mostRateWaits is how often in a row a list waits for the rate limit. One wait may not be
+	// enough, because others may use up the next window.
 	mostRateWaits = 10
-	// mostOutageWaits is how often in a row a server is waited for that cannot
-	// answer, a second at first and twice as long each time: half a minute in
-	// all, which restarts of a server or its database take.
+	// mostOutageWaits is how often in a row a list waits for a server that cannot answer. The
+	// first wait is a second, and each one is twice as long as the one before: half a minute
+	// in all, as long as the restart of a server or its database takes.
 	mostOutageWaits = 5
 	firstOutageWait = time.Second
 )
 
-// waits is how one list is asked for patiently: without using up the rate limit,
-// which all keys of the tenant share with the agents, and through short outages.
+// waits sends the requests of one list, and waits between them: so that they do not use up the rate
+// limit, which all keys of the tenant share with the agents, and so that they outlast short outages.
 type waits struct {
 	ctx      context.Context
 	settings *listSettings
@@ -62,7 +62,7 @@ func (w *waits) ask(question func(once bool) (reply, error)) error {
 	}
 }
 
-// answered notes a good answer.
+// answered records a good answer and its rate limit.
 func (w *waits) answered(got reply) {
 	w.answers++
 	w.failures = 0
@@ -72,9 +72,9 @@ func (w *waits) answered(got reply) {
 	w.limit = got.RateLimit
 }
 
-// pause gives how long to wait before a request. The first half of what the rate
-// limit admits goes out at once, the other half is spread over what is left of
-// the window, so that the limit is never met and others find room below it.
+// pause gives how long to wait before a request. The first half of the requests that the rate limit
+// allows are sent at once. The other half are spread over the rest of the window, so that the list
+// never reaches the limit and leaves requests for others.
 func (w *waits) pause() time.Duration {
 	left := rateWindow - time.Since(w.window)
 	if 2*w.limit.Remaining >= w.limit.Limit || left <= 0 {
@@ -107,11 +107,11 @@ func (w *waits) after(failure *feedback.Error) error {
 		return failure
 	}
 	w.failures++
-	w.limit = boundary.RateLimit{} // what is left is asked for anew
+	w.limit = boundary.RateLimit{} // unknown until the next answer
 	return w.wait(wait, rateLimited)
 }
 
-// ends reports whether a wait ends before the deadline of the caller.
+// ends reports whether a wait would end before the deadline of the caller.
 func (w *waits) ends(wait time.Duration) bool {
 	deadline, ok := w.ctx.Deadline()
 	return !ok || time.Until(deadline) > wait
