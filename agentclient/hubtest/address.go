@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 )
 
-// The addresses of a login, read and written as the Hub's URL parser does it.
+// This file reads and writes the addresses of a login as the Hub's URL parser does.
 
 var loopbackForm = regexp.MustCompile(`^(?i:http)://(?:127\.0\.0\.1|\[::1\]):([0-9]{1,5})(?:[/?#]|$)`)
 
@@ -27,7 +27,7 @@ func isLoopback(address string) bool {
 
 // parseAddress parses an absolute address without a user and a fragment.
 func parseAddress(address string) (*url.URL, bool) {
-	// A URL parser of the web drops these characters wherever they stand.
+	// A WHATWG URL parser removes these characters anywhere in a URL.
 	address = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(address)
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Fragment != "" || u.User != nil && u.User.String() != "" {
@@ -36,14 +36,13 @@ func parseAddress(address string) (*url.URL, bool) {
 	return u, true
 }
 
-// isRedirectURI reports whether the Hub takes this for a callback address.
+// isRedirectURI reports whether the Hub accepts this as a callback address.
 func isRedirectURI(address string) bool {
 	_, ok := parseAddress(address)
 	return ok && isLoopback(address) && length(address) <= maxAddress
 }
 
-// isAuthorizeURL reports whether the Hub takes this for the page of a business
-// system.
+// isAuthorizeURL reports whether the Hub accepts this as the page of a business system.
 func isAuthorizeURL(address string) bool {
 	u, ok := parseAddress(address)
 	return ok && (u.Scheme == "https" || isLoopback(address))
@@ -78,7 +77,7 @@ func callbackURL(base, name, value, state string) string {
 func withQuery(address string, edit func(query) query) string {
 	u, ok := parseAddress(address)
 	if !ok {
-		return address // nothing that the Hub took comes here
+		return address // never happens for an address that the Hub has accepted
 	}
 	u.Scheme, u.Host, u.User = strings.ToLower(u.Scheme), strings.ToLower(u.Host), nil
 	if port := u.Port(); port != "" {

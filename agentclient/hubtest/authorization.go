@@ -15,8 +15,8 @@ const (
 	startsWindow = time.Minute
 )
 
-// An Authorization is a login under way: a client app asked for it, and a
-// person decides about it on the page of the business system.
+// An Authorization is a request to log in: a client app has asked for it, and a person
+// approves or refuses it on the page of the business system.
 type Authorization struct {
 	// ID is a UUID; it is never empty.
 	ID string
@@ -30,21 +30,20 @@ type Authorization struct {
 	RedirectURI string
 	// RequestedRoutes are those that the client app asked for; never empty.
 	RequestedRoutes []string
-	// Status says how far it got. A pending one whose time is over reads as
-	// expired.
+	// Status of the authorization. A pending one becomes expired at ExpiresAt.
 	Status AuthorizationStatus
 	// CreatedAt is the instant at which it was asked for.
 	CreatedAt time.Time
 	// ExpiresAt is the instant from which on nobody can decide about it.
 	ExpiresAt time.Time
-	// CodeExpiresAt is the instant from which on its code is worth nothing;
-	// zero before it was approved.
+	// CodeExpiresAt is the instant from which on the Hub refuses the code; zero before
+	// the authorization was approved.
 	CodeExpiresAt time.Time
-	// SessionID of the session that came of it; empty before its code was used.
+	// SessionID of the session that was made with the code; empty before that.
 	SessionID string
 }
 
-// An AuthorizationStatus is how far an authorization got.
+// An AuthorizationStatus is the status of an authorization.
 type AuthorizationStatus string
 
 // The statuses of an authorization.
@@ -112,9 +111,9 @@ func (h *Hub) Authorization(id string) (Authorization, bool) {
 	return a.snapshot(h.now()), true
 }
 
-// ExpireAuthorization ends the time of an authorization now, and that of its
-// code: a person who comes is too late, and so is the client app. It reports
-// whether there is one.
+// ExpireAuthorization makes an authorization and its code expire now: the person can no
+// longer decide, and the client app can no longer use the code. It reports whether the
+// authorization exists.
 func (h *Hub) ExpireAuthorization(id string) bool {
 	over := h.over()
 	h.mu.Lock()
@@ -138,7 +137,8 @@ func (a *authorization) snapshot(now time.Time) Authorization {
 	return c
 }
 
-// status is the stored one, but that a pending one can be too old.
+// status gives the stored status, or expired for a pending authorization whose time is
+// over.
 func (a *authorization) status(now time.Time) AuthorizationStatus {
 	if a.Status == AuthorizationPending && !now.Before(a.ExpiresAt) {
 		return AuthorizationExpired
@@ -146,9 +146,8 @@ func (a *authorization) status(now time.Time) AuthorizationStatus {
 	return a.Status
 }
 
-// limited reports whether this client app asked for too many logins from this
-// address, and counts this one otherwise. The Hub counts whole seconds. The
-// caller holds the lock.
+// limited reports whether this client app has asked for too many logins from this address.
+// Otherwise it counts one more. The Hub counts in whole seconds. The caller holds the lock.
 func (h *Hub) limited(clientID, address string) bool {
 	type place = [2]string
 	now := h.now()
@@ -162,9 +161,8 @@ func (h *Hub) limited(clientID, address string) bool {
 	return false
 }
 
-// pending is what approving and denying have in common: it finds the pending
-// authorization of this client app, or says why nobody can decide about it. The
-// caller holds the lock.
+// pending finds the pending authorization of this client app, for approving or denying it.
+// The refusal says why nobody can decide about it. The caller holds the lock.
 func (h *Hub) pending(clientID, id string) (*authorization, *Refusal) {
 	a := h.authorizations[id]
 	switch {

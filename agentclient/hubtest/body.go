@@ -9,15 +9,15 @@ import (
 	"unicode"
 )
 
-// What the endpoints of a login read and write.
+// This file has what the endpoints of a login read and write.
 
 var (
 	challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 	verifierForm  = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 )
 
-// An object is a JSON object as the Hub reads it: of two members of one name
-// the later counts.
+// An object is a JSON object as the Hub reads it: the later of two members with one name
+// counts.
 type object map[string]json.RawMessage
 
 // parseObject reads a body of at most limit bytes; an empty one is an object
@@ -82,7 +82,7 @@ func parsePrincipal(raw json.RawMessage) (p principal, ok bool) {
 	}
 	p = principal{id: trim(in.text("id")), tenant: trim(in.text("tenant")), audience: trim(in.text("audience")), channel: trim(in.text("channel"))}
 	var roles []json.RawMessage
-	_ = json.Unmarshal(in["roles"], &roles) // what is no list is none
+	_ = json.Unmarshal(in["roles"], &roles) // anything but a list counts as no roles
 	for _, r := range roles {
 		t, _ := parseText(r)
 		role := trim(t.String())
@@ -112,7 +112,7 @@ func parseDisplay(raw json.RawMessage) (name string, ok bool) {
 
 func isControl(r rune) bool { return unicode.Is(unicode.Cc, r) || r == '\u2028' || r == '\u2029' }
 
-// trim takes the space off both ends that the Hub takes for space.
+// trim removes from both ends what the Hub counts as space.
 func trim(s string) string { return strings.TrimFunc(s, isSpace) }
 
 func isSpace(r rune) bool {
@@ -134,7 +134,7 @@ func optional(t time.Time) string {
 	return instant(t)
 }
 
-// list is never null in JSON.
+// list gives an empty list for nil, which would be null in JSON.
 func list(items []string) []string {
 	if items == nil {
 		return []string{}

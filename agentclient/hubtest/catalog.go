@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// A Client is a client app: an agent host program that the Hub knows. The zero
-// value is enabled, may use every route, and has names made of its id.
+// A Client is a client app: an agent host program that is registered at the Hub. The zero
+// value is enabled, may use every route, and has names that are made from its id.
 type Client struct {
 	// Name to show to a person; the client's id when empty.
 	Name string
@@ -22,9 +22,9 @@ type Client struct {
 	// login; [DefaultAuthorizeURL] when empty. It has https, or http and a port
 	// of 127.0.0.1 or [::1]; a client with another one cannot authenticate.
 	AuthorizeURL string
-	// Token with which the business system of the client calls the Hub; one that
-	// [Hub.ClientToken] tells when empty. The Hub takes none of fewer than 16
-	// characters.
+	// Token with which the business system of the client calls the Hub. When empty, one
+	// is made up, and [Hub.ClientToken] returns it. The Hub refuses a token of fewer
+	// than 16 characters.
 	Token string
 	// Routes that the client may use; nil allows every one.
 	Routes []string
@@ -165,7 +165,7 @@ func (h *Hub) RemoveRoute(name string) {
 	h.change(func() { delete(h.routes, name) })
 }
 
-// authorize checks that the session may now use this tool of this route. The
+// authorize returns a refusal unless the session may now use this tool of this route. The
 // caller holds the lock.
 func (h *Hub) authorize(s *session, route, tool string) *Refusal {
 	client := h.clients[s.ClientID]

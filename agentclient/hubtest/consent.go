@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// An Account is that of a person with a business system. Every zero field has a
-// default or is none.
+// An Account is a person's account in a business system. Every zero field has a default or
+// means none.
 type Account struct {
 	// ID of the account; [DefaultAccount] when empty.
 	ID string
@@ -40,10 +40,9 @@ type Account struct {
 //	page := httptest.NewServer(&hubtest.Consent{Hub: hub})
 //	hub.EditClient(hubtest.DefaultClient, func(c *hubtest.Client) { c.AuthorizeURL = page.URL })
 //
-// and its methods Agree and Refuse are the two buttons, for a test without one.
-// Whether a person or a test decides, the page asks the Hub over HTTP as the
-// backend of a business system does: the requests count, are logged as
-// [ConsentRequest], and faults meet them.
+// Its methods Agree and Refuse press the two buttons, for a test without a browser. In both
+// cases the page sends requests to the Hub over HTTP, as the backend of a business system
+// does: they are counted and logged as [ConsentRequest], and faults apply to them.
 //
 // Its fields must not be changed once it is used. It is safe for concurrent use.
 type Consent struct {
@@ -173,12 +172,12 @@ var consentHTML string
 func (c *Consent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	nonce := randomHex(16)
 	for name, value := range map[string]string{
-		// No form-action: a browser would hold it against the address that it is
-		// sent to after the press, too.
+		// There is no form-action, because a browser would apply it to the redirect
+		// after the form as well, and refuse to go to the client app.
 		"Content-Security-Policy": "default-src 'none'; style-src 'nonce-" + nonce + "'; base-uri 'none'; frame-ancestors 'none'",
 		"Cache-Control":           "no-store",
-		// With no-referrer, a browser would hide the page's own origin from its own
-		// server, too.
+		// With no-referrer, a browser would also leave the Origin out of the form's
+		// POST, by which this server checks that the form is its own.
 		"Referrer-Policy":        "same-origin",
 		"X-Content-Type-Options": "nosniff",
 		"X-Frame-Options":        "DENY",
@@ -238,8 +237,8 @@ type consentPage struct {
 	Heading, Text string
 }
 
-// show fills the page for an authorization: the question while it is pending,
-// else what became of it.
+// show fills the page for an authorization: with the question while it is pending, or else
+// with its outcome.
 func (p *consentPage) show(asked contextJSON) {
 	p.Asked = &asked
 	if end, err := time.Parse(time.RFC3339, asked.ExpiresAt); err == nil {
@@ -282,9 +281,9 @@ func (p *consentPage) say(w http.ResponseWriter, status int, heading, text strin
 func (p *consentPage) write(w http.ResponseWriter, status int) {
 	var b bytes.Buffer
 	if err := template.Must(template.New("consent").Funcs(template.FuncMap{"join": strings.Join}).Parse(consentHTML)).Execute(&b, p); err != nil {
-		panic(err) // only values of this package come here
+		panic(err) // impossible: the values are of this package
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // whoever went away misses nothing
+	_, _ = w.Write(b.Bytes()) // an error means that the client has gone away
 }

@@ -112,25 +112,25 @@ func (c *Counts) of(k RequestKind) *int {
 
 func (c *Counts) add(k RequestKind) { *c.of(k)++ }
 
-// Requests counts the requests that arrived over HTTP, also those that a fault
-// kept from the Hub. Methods such as [Hub.Submit] are not requests.
+// Requests counts the requests that arrived over HTTP, including those that a fault kept from
+// the Hub. A call of a method such as [Hub.Submit] is not a request.
 func (h *Hub) Requests() Counts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.counts
 }
 
-// BusinessOperations counts the operations that were handed to a business
-// system, whatever became of them.
+// BusinessOperations counts the operations that were handed to a business system, whatever
+// their outcome was.
 func (h *Hub) BusinessOperations() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.business
 }
 
-// A Snapshot is the business state of a Hub. Two of them are equal under ==
-// when nothing happened between them that inspecting must not do. Sessions,
-// tokens and requests are no part of it.
+// A Snapshot is the business state of a Hub. Two of them are equal by == when nothing has
+// happened between them that an inspection must not cause. It does not contain sessions,
+// tokens and requests.
 type Snapshot struct {
 	// Invocations counts the stored records.
 	Invocations int
@@ -165,7 +165,8 @@ func (h *Hub) Snapshot() Snapshot {
 	return s
 }
 
-// printable is a record whose raw JSON is strings: stored JSON may be damaged.
+// printable gives a record with its raw JSON as strings, because stored JSON may be damaged
+// and could not be marshalled.
 func printable(r Record) any {
 	type line struct {
 		Record

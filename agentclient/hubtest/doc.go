@@ -1,12 +1,12 @@
-// Package hubtest is a BailingHub in memory, for tests of programs that talk
-// to one: what net/http/httptest is to net/http.
+// Package hubtest is a BailingHub in memory, for tests of programs that use one, as package
+// net/http/httptest is for programs that use HTTP.
 //
-// It behaves and is not canned. Logins make sessions whose tokens expire and
-// rotate. Operations are submitted, wait for approvals, are resumed and
-// dispatched, hang, get lost and are damaged, and every receipt is computed
-// from what the Hub then has stored. Its answers equal those recorded from a
-// real Hub 0.8, wrong requests included, but for the wording: a text of the
-// Hub itself reads "Synthetic text." and no token can be mistaken for a secret.
+// It computes its answers and does not replay fixed ones. Logins make sessions whose tokens
+// expire and are refreshed. Operations are submitted, wait for approvals, are resumed and
+// dispatched, hang, get lost and are damaged. Every receipt is computed from what the Hub has
+// stored at that moment. Its answers, also to wrong requests, equal those recorded from a real
+// Hub 0.8, except for the wording: a text of the Hub itself reads "Synthetic text.", and no
+// token can be mistaken for a real secret.
 //
 // A test of a host makes a Hub, logs in, lets something happen, and inspects:
 //
@@ -39,20 +39,20 @@
 //	POST /agent-api/v1/tool-invocations              the members of [Submission]
 //	POST /agent-api/v1/tool-invocations/{id}/resume  no body
 //
-// Both answer with the result as a receipt would show it, and wait while an
-// operation is in flight. [Hub.Damage], [Hub.EditRecord] and [Hub.Store] put
-// what no orderly life of an invocation leads to.
+// Both wait while an operation is in flight, and answer with the result as a receipt would show
+// it. [Hub.Damage], [Hub.EditRecord] and [Hub.Store] make records that no normal course of an
+// invocation produces.
 //
 // # Logging in
 //
-// [Hub.Login] gives a test a session at once. The whole login is there too, as
-// the real Hub has it: a client app asks for an authorization, a person decides
-// about it on the page of a business system, and the code of an authorization
-// becomes a session, which can be looked at, renewed and ended:
+// [Hub.Login] gives a test a session at once. The mock also has the whole login of the real
+// Hub: a client app asks for an authorization, a person approves it on the page of a business
+// system, and the client app exchanges the code of the authorization for a session, which it
+// can read, refresh and end:
 //
 //	POST /agent-auth/v1/authorizations                        a client app asks
-//	POST /agent-auth/v1/token                                 exchange a code, renew a session
-//	GET  /agent-auth/v1/session                               whose an access token is
+//	POST /agent-auth/v1/token                                 exchange a code, refresh a session
+//	GET  /agent-auth/v1/session                               read the session of an access token
 //	POST /agent-auth/v1/revoke                                log out
 //	GET  /agent-auth/v1/authorizations/{id}                   with the token of the client,
 //	POST /agent-auth/v1/authorizations/{id}/approve           [Hub.ClientToken]: the calls
@@ -61,8 +61,8 @@
 //	POST /agent-auth/v1/sessions/{id}/revoke
 //	PUT  /agent-auth/v1/sessions/{id}/subject-display
 //
-// A [Consent] is the page of a business system, for a person with a browser, and
-// its methods press the buttons for a test that has none.
+// A [Consent] is the page of a business system for a person with a browser. Its methods press
+// the buttons for a test without one.
 //
 // Requests, codes, access tokens and sessions have the lifetimes of the real Hub
 // on the clock of the mock; [Hub.ExpireAuthorization] and [Hub.ExpireSession]
@@ -70,22 +70,21 @@
 //
 // # What a session may use
 //
-// [Hub.EditClient], [Hub.EditRoute], [Hub.EditSession] and [Hub.Revoke] take
-// authorizations away and give them back; [Hub.ExpireAccess] and
-// [WithLifetimes] make a host refresh; [Hub.Break], [Hub.SetPaused] and
-// [Hub.SetInspection] are for a Hub that is broken, paused, older or newer.
+// [Hub.EditClient], [Hub.EditRoute], [Hub.EditSession] and [Hub.Revoke] remove access and
+// restore it. [Hub.ExpireAccess] and [WithLifetimes] make a host refresh its tokens.
+// [Hub.Break], [Hub.SetPaused] and [Hub.SetInspection] make the Hub broken, paused, older or
+// newer.
 //
 // # Faults
 //
 // [Hub.Inject] queues a [Fault] for a kind of request: latency, a lost
-// connection, another answer, a slow or endless body. [Hub.Hold] stops a
-// request at a point, so that a test can do something just then and needs no
-// luck with time.
+// connection, another answer, a slow or endless body. [Hub.Hold] stops a request at a point
+// until the test lets it continue, so that the test can do something exactly then.
 //
 // # Evidence
 //
-// [Hub.Requests] counts by kind, [Hub.Log] lists, [Hub.BusinessOperations]
-// counts what reached a business system, and a [Snapshot] before and after is
-// equal when nothing happened that inspecting must not do. [Hub.Peek] looks at
-// receipts without leaving a trace in any of these.
+// [Hub.Requests] counts requests by kind, [Hub.Log] lists them, and [Hub.BusinessOperations]
+// counts the operations that reached a business system. A [Snapshot] before and one after an
+// inspection are equal when the inspection has changed nothing that it must not change.
+// [Hub.Peek] reads receipts without changing any of these.
 package hubtest

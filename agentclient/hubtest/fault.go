@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A Fault is something that goes wrong, or takes long, with a request. Its
-// fields combine. [Hub.Inject] puts it in a queue; a request takes the first
-// one that is meant for its kind.
+// A Fault makes a request fail or take long. Its fields can be combined. [Hub.Inject] puts a
+// fault in a queue; each request takes the first fault for its kind.
 type Fault struct {
 	// On is the kind of request; zero is every kind.
 	On RequestKind
-	// Skip lets so many of these requests pass first; 0 meets the next one.
+	// Skip lets so many of these requests pass first; with 0 the fault applies to the
+	// next one.
 	Skip int
 	// Times is how many requests it meets: 0 is one, negative is without end.
 	Times int
@@ -41,7 +41,7 @@ type Fault struct {
 	// ByteInterval sends the body slowly: one byte, then this pause. 0 sends it
 	// at once.
 	ByteInterval time.Duration
-	// Endless repeats the body until the client has enough.
+	// Endless repeats the body until the client closes the connection.
 	Endless bool
 }
 
@@ -53,9 +53,9 @@ const (
 	DropNothing Drop = iota
 	// DropRequest loses the request: the Hub never sees it.
 	DropRequest
-	// DropAnswer loses the Hub's answer to the host: the Hub has done what it was
-	// asked, and knows what became of it. It is not about the business system's
-	// answer to the Hub: that is lost by [AnswerLost].
+	// DropAnswer loses the Hub's answer to the host: the Hub has processed the request,
+	// and knows the outcome. To lose the business system's answer to the Hub, use
+	// [AnswerLost].
 	DropAnswer
 	// DropMidBody loses the second half of the answer's body.
 	DropMidBody
@@ -65,9 +65,9 @@ const (
 type Point int
 
 const (
-	// AtRequest is before the Hub looks at the request.
+	// AtRequest is before the Hub reads the request.
 	AtRequest Point = iota
-	// AtAnswer is after the Hub did what it was asked, before the headers.
+	// AtAnswer is after the Hub has processed the request, before it sends the headers.
 	AtAnswer
 	// AtBody is in the middle of the answer's body.
 	AtBody
@@ -88,7 +88,7 @@ func NewHold(at Point) *Hold {
 // Arrived is closed when the first request is held.
 func (h *Hold) Arrived() <-chan struct{} { return h.arrived }
 
-// Release lets the held requests go on, and later ones pass.
+// Release lets the held requests continue, and later ones pass.
 func (h *Hold) Release() { h.release.Do(func() { close(h.released) }) }
 
 // wait holds a request, and reports whether it may go on.
@@ -105,13 +105,13 @@ func (h *Hold) wait(ctx context.Context, at Point) bool {
 	}
 }
 
-// Inject adds faults to the queue. It panics when a status is none of HTTP.
+// Inject adds faults to the queue. It panics when a Status is not a valid HTTP status.
 func (h *Hub) Inject(faults ...Fault) {
 	added := queued(faults)
 	h.change(func() { h.faults = append(h.faults, added...) })
 }
 
-// Faults returns the queue as it is now; Skip and Times are what is left of them.
+// Faults returns the queue as it is now, with the remaining Skip and Times of each fault.
 func (h *Hub) Faults() []Fault {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +155,7 @@ func (h *Hub) Hold(on RequestKind, at Point) *Hold {
 	return hold
 }
 
-// ClearFaults empties the queue. Requests that met a fault already keep it.
+// ClearFaults empties the queue. A fault still applies to a request that has taken it.
 func (h *Hub) ClearFaults() {
 	h.change(func() { h.faults = nil })
 }

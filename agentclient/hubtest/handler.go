@@ -21,7 +21,7 @@ const (
 	invocations = "/agent-api/v1/tool-invocations"
 )
 
-// An answer is what the Hub says to a request.
+// An answer is the Hub's answer to a request.
 type answer struct {
 	status    int
 	header    http.Header
@@ -61,7 +61,7 @@ func (r *Refusal) answer() answer {
 	if r.Status != http.StatusInternalServerError {
 		return jsonAnswer(r.Status, e)
 	}
-	// What failed in the Hub itself names the request, for the Hub's log.
+	// An error of the Hub itself has an id, by which its log names the request.
 	requestID := randomUUID()
 	if r.Code == "internal_error" {
 		e = errorJSON{Error: r.Code, RequestID: requestID}
@@ -104,7 +104,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if lost == nil {
 		a, ok = h.reach(ctx, w, r, t, body, fault)
 	}
-	// Logged before the client can know, so that it finds what it caused.
+	// The entry is written before the answer is sent, so that a client that has its
+	// answer finds the entry.
 	entry := LogEntry{Time: h.now(), Kind: t.kind, Method: r.Method, Path: t.path, SessionID: a.sessionID}
 	if ok {
 		entry.Status = a.status
@@ -117,8 +118,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reach gets a request to the Hub and the answer back, and reports whether the
-// connection lived so long.
+// reach takes a request to the Hub and gives the answer. ok is false where the connection was
+// lost before that.
 func (h *Hub) reach(ctx context.Context, w http.ResponseWriter, r *http.Request, t target, body []byte, f Fault) (a answer, ok bool) {
 	if !pause(ctx, f.Latency) || !f.Hold.wait(ctx, AtRequest) || f.Drop == DropRequest {
 		return a, false
@@ -153,7 +154,7 @@ func (a answer) send(ctx context.Context, w http.ResponseWriter, f Fault) bool {
 	control := http.NewResponseController(w)
 	write := func(b []byte) bool {
 		_, err := w.Write(b)
-		_ = control.Flush() // a writer that cannot do it gives the answer as a whole
+		_ = control.Flush() // a writer that cannot flush sends the answer as a whole
 		return err == nil || errors.Is(err, http.ErrBodyNotAllowed)
 	}
 	if f.ByteInterval > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/bailinghub/bailinghub-go/internal/mocknet"
 )
 
-// Names of the world that a new Hub starts with. [Hub.EditClient] and
-// [Hub.EditRoute] change it or add to it.
+// The names of what a new Hub has at the beginning. [Hub.EditClient] and [Hub.EditRoute] change
+// it or add to it.
 const (
 	// DefaultClient is the client app.
 	DefaultClient = "synthetic-host"
@@ -135,9 +135,9 @@ func New(opts ...Option) *Hub {
 	return h
 }
 
-// Close stops every server and connection of the Hub, ends the requests in
-// flight and waits until all is over. A closed Hub answers nothing; its
-// counters, log and records can still be read.
+// Close stops every server and connection of the Hub, ends the running requests, and waits until
+// all have ended. A closed Hub answers no request; its counters, log and records can still be
+// read.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -243,9 +243,8 @@ func (h *Hub) Version() uint64 {
 	return h.version
 }
 
-// Changed returns a channel that is closed with the next change of the Hub: of
-// its records, its settings or its request log. To miss none, take the channel
-// first and look afterwards.
+// Changed returns a channel that is closed with the next change of the Hub's records, settings or
+// request log. To miss no change, take the channel before you read the state.
 func (h *Hub) Changed() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()

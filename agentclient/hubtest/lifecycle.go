@@ -10,9 +10,10 @@ import (
 
 // A Submission is an operation that a host hands to the Hub.
 type Submission struct {
-	// InvocationID is made up when empty. This mock performs nothing for the
-	// same operation under the same id, and tells what became of it. No host
-	// leans on that: Requests().Submit counts what it sent again.
+	// InvocationID is made up when empty. Where the same operation is submitted again
+	// under the same id, this mock does not perform it again, and answers with its
+	// outcome. A host must not rely on that; Requests().Submit also counts operations
+	// that it sent again.
 	InvocationID string `json:"invocation_id,omitempty"`
 	// AgentRunID is made up when empty.
 	AgentRunID string `json:"agent_run_id,omitempty"`
@@ -24,8 +25,8 @@ type Submission struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// A Refusal is an operation that the Hub did not accept, as the HTTP answer
-// would say it.
+// A Refusal is the error of a call that the Hub refused, with the status and code of the HTTP
+// answer.
 type Refusal struct {
 	// Status of HTTP; never 0.
 	Status int
@@ -136,13 +137,13 @@ func (h *Hub) submit(s *session, op Submission) (string, func(), *Refusal) {
 	return op.InvocationID, nothing, nil
 }
 
-// Approve is a person's yes to an invocation that waits for it. Nothing is
-// dispatched before somebody resumes it.
+// Approve records that a person approved an invocation that waits for that. The Hub dispatches it
+// only when somebody resumes it.
 func (h *Hub) Approve(invocationID string) error {
 	return h.setApproval(invocationID, ApprovalApproved)
 }
 
-// Deny is a person's no.
+// Deny records that a person denied an invocation that waits for an approval.
 func (h *Hub) Deny(invocationID string) error {
 	return h.setApproval(invocationID, ApprovalDenied)
 }
@@ -162,11 +163,10 @@ func (h *Hub) setApproval(invocationID string, status ApprovalStatus) error {
 	return nil
 }
 
-// Resume continues an invocation that waited, as a POST to its /resume does on
-// behalf of its own session: one that was approved, or was turned away before
-// dispatch with leave to try later, is dispatched; one that was denied ends;
-// for every other one nothing happens. A *[Refusal] says why the Hub did not
-// take it.
+// Resume continues an invocation that waited, as a POST to its /resume does on behalf of its own
+// session. It dispatches an invocation that was approved, or that was rejected before dispatch and
+// may be retried; it ends one that was denied, and does nothing for any other. The error is a
+// *[Refusal] where the Hub refused.
 func (h *Hub) Resume(invocationID string) error {
 	h.mu.Lock()
 	r, err := h.find(invocationID)
@@ -188,7 +188,7 @@ func (h *Hub) Resume(invocationID string) error {
 	return nil
 }
 
-// resume is to Resume what submit is to Submit.
+// resume does for Resume what submit does for Submit.
 func (h *Hub) resume(s *session, invocationID string) (func(), *Refusal) {
 	if h.paused {
 		return nil, refuse(503, "hub_paused")
@@ -251,8 +251,8 @@ func (h *Hub) dispatch(r *Record) func() {
 	}
 }
 
-// Finish says what became of an operation in flight: one that was [Hanging],
-// or whose response was only recorded.
+// Finish sets the outcome of an operation in flight: one that is [Hanging], or one of
+// [ResponseRecorded].
 func (h *Hub) Finish(invocationID string, outcome Outcome) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -276,9 +276,8 @@ func inFlight(r Record) bool {
 	return r.Job.Dispatched == DispatchYes && result != nil && result.State == stateInProgress
 }
 
-// settle writes down what became of a dispatch. An outcome that belongs before
-// the dispatch is the business system's own refusal here. The caller holds the
-// lock.
+// settle records the outcome of a dispatch. An outcome of an operation that was not dispatched counts
+// as a refusal by the business system here. The caller holds the lock.
 func (h *Hub) settle(r *Record, o Outcome) {
 	unknown := func(state JournalState) {
 		if r.Journal != nil {
@@ -328,7 +327,7 @@ type journalResponse struct {
 	Text   utf16Text `json:"text"`
 }
 
-// reject writes down that the Hub turned an operation away. The caller holds the lock.
+// reject records that the Hub rejected an operation before dispatch. The caller holds the lock.
 func (h *Hub) reject(r *Record, o Outcome) {
 	result := newResult(*r, stateRejected, text(hubText))
 	if o.kind == rateLimited {
@@ -354,7 +353,7 @@ func encode(v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // only values of this package come here
+		panic(err) // impossible: the values are of this package
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -2,9 +2,8 @@ package hubtest
 
 import "time"
 
-// An Outcome is what becomes of a dispatch: what the business system does with
-// the operation, and how much of that the Hub gets to know. The zero value is
-// an answer with status 200 and no body.
+// An Outcome is the outcome of a dispatch: what the business system does with the operation, and
+// how much of that the Hub learns. The zero value is an answer with status 200 and no body.
 type Outcome struct {
 	kind   outcomeKind
 	status int
@@ -34,36 +33,35 @@ func Answered(status int, text string) Outcome {
 	return Outcome{kind: answered, status: status, text: text}
 }
 
-// Hanging reached the business system, and no answer is there yet: the
-// operation stays in flight until [Hub.Finish].
+// Hanging is an operation that reached the business system and has no answer yet: it stays in flight
+// until [Hub.Finish].
 func Hanging() Outcome { return Outcome{kind: hanging} }
 
-// AnswerLost reached the business system, whose answer to the Hub never came
-// back: whether it did the operation is uncertain, and the Hub says so in every
-// receipt. It is not about the Hub's answer to the host: that is lost by a
-// [Fault] with [DropAnswer].
+// AnswerLost is an operation that reached the business system, whose answer to the Hub was lost. The
+// Hub does not know whether it was executed, and says so in every receipt. To lose the Hub's answer
+// to the host, use a [Fault] with [DropAnswer].
 func AnswerLost() Outcome { return Outcome{kind: answerLost} }
 
-// ResponseRecorded got an answer that the Hub has noted and not yet completed.
-// [Hub.Finish] completes it.
+// ResponseRecorded is an operation whose answer the Hub has recorded, but whose evidence is not yet
+// complete. [Hub.Finish] completes it.
 func ResponseRecorded(status int, text string) Outcome {
 	return Outcome{kind: responseRecorded, status: status, text: text}
 }
 
-// EvidenceDegraded got an answer whose evidence could not be kept.
+// EvidenceDegraded is an operation whose answer came, but whose evidence the Hub could not keep.
 func EvidenceDegraded() Outcome { return Outcome{kind: evidenceDegraded} }
 
-// Rejected was turned away by the Hub before it reached the business system.
+// Rejected is an operation that the Hub rejected before it reached the business system.
 func Rejected() Outcome { return Outcome{kind: rejected} }
 
-// RateLimited was turned away by the Hub before it reached the business
-// system, with leave to resume the same invocation later. A nil limit is the
-// Hub's limit for the client, which it does not describe.
+// RateLimited is an operation that the Hub rejected before it reached the business system; the same
+// invocation may be resumed later. A nil limit is the Hub's limit for the client, which it does not
+// describe.
 func RateLimited(after time.Duration, limit *RateLimit) Outcome {
 	return Outcome{kind: rateLimited, after: after, limit: limit}
 }
 
-// A RateLimit describes the limit that turned an operation away.
+// A RateLimit describes the limit because of which an operation was rejected.
 type RateLimit struct {
 	// Level is "tool" or "provider"; the Hub drops a limit with another one.
 	Level string

@@ -7,14 +7,13 @@ import (
 	"net/http"
 )
 
-// Peek returns a round tripper that tells what the Hub would answer a session
-// now, for whoever watches a Hub without being part of what happens: nothing is
-// counted or logged, nothing changes and no fault meets it.
+// Peek returns a round tripper that gives what the Hub would answer a session now, for a program that
+// only watches the Hub: its requests are not counted or logged, change nothing, and no fault applies
+// to them.
 //
-// It takes the two requests of an inspection, whatever host and token they
-// name, and fails for every other one. The answer is that to an access token of
-// the session that was just renewed, as a host does with one that expired; a
-// session that cannot renew it is answered 401.
+// It accepts the two requests of an inspection, with any host and token, and fails for every other
+// request. It answers as if the session had just refreshed its access token. Where the session cannot
+// refresh, the answer is 401.
 func (h *Hub) Peek(sessionID string) http.RoundTripper { return peek{h, sessionID} }
 
 type peek struct {

@@ -124,11 +124,9 @@ type session struct {
 
 var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`)
 
-// Login makes a session, as a login done elsewhere does; no person and no
-// authorization take part. The Hub need not know the client yet, but a session
-// of an unknown client cannot authenticate. A session id or a token that is in
-// use already, or an id that is not a UUID, is a mistake of the test, and Login
-// panics.
+// Login makes a session at once, without a person and an authorization. The Hub need not know the
+// client yet, but a session of an unknown client cannot authenticate. Login panics where a session id
+// or a token is in use already, or an id is not a UUID.
 func (h *Hub) Login(g Grant) Session {
 	g.ClientID = cmp.Or(g.ClientID, DefaultClient)
 	g.SessionID = cmp.Or(g.SessionID, randomUUID())
@@ -220,15 +218,15 @@ func (h *Hub) EditSession(id string, edit func(*Session)) bool {
 	return true
 }
 
-// ExpireAccess ends the life of the session's access token now, whatever the
-// host believes about it. The refresh token stays good.
+// ExpireAccess makes the session's access token expire now, although the host has stored a later
+// time. The refresh token stays valid.
 func (h *Hub) ExpireAccess(id string) bool {
 	over := h.over()
 	return h.EditSession(id, func(s *Session) { s.AccessExpiresAt = over })
 }
 
-// ExpireSession ends the session's time now: neither of its tokens is good any
-// more. It is over and not revoked.
+// ExpireSession makes the session expire now: neither of its tokens is valid any more. It counts as
+// expired, not as revoked.
 func (h *Hub) ExpireSession(id string) bool {
 	over := h.over()
 	return h.EditSession(id, func(s *Session) { s.AccessExpiresAt, s.RefreshExpiresAt = over, over })
@@ -313,7 +311,7 @@ func (h *Hub) rotate(clientID, refreshToken string) *session {
 			continue
 		}
 		if s.used[refreshToken] {
-			h.revoke(s) // The second use: somebody else has it too.
+			h.revoke(s) // used a second time: somebody else has the token too
 			return nil
 		}
 		if s.Revoked || !now.Before(s.RefreshExpiresAt) {
