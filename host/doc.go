@@ -33,4 +33,28 @@
 // registry. All inspections share one refresh of a session. Where the store cannot save
 // the new tokens, the transport keeps them and tries again: end a transport with
 // [Transport.Close], whose error says which sessions it could not save.
+//
+// # Glossary
+//
+//   - Hub: the BailingHub that operations are sent to and asked about.
+//   - Business system: the system behind the Hub that carries an operation out.
+//   - Operation: what an agent wanted done in a business system. Invocation is the Hub's
+//     word for one operation, which its invocation id identifies.
+//   - Workspace: the part of a Hub that an operation is sent to. The Hub calls it a route.
+//   - Connection: a client app and a workspace of a Hub, as an entry of the registry.
+//   - Session: the agent session that a login makes at the Hub. It ends 30 days later.
+//   - Credentials: a session with its access token and its refresh token.
+//   - Binding: the Hub, client app, workspace and session that an operation was sent under.
+//   - Original: a host's own record of an operation: its invocation id and its binding.
+//   - Inspection: asking the Hub about one original. It reads, and changes nothing.
+//   - Negotiation: the first request of an inspection: does this Hub offer the contract?
+//   - Receipt: the Hub's answer to an inspection: the evidence of one operation.
+//   - Progress: how far the operation got, by the weakest part of the evidence.
+//   - Settled: no later inspection is expected to change the progress.
+//   - Dispatch: handing an operation to the business system.
+//   - Guard: the code that checks the binding before and after each request.
+//   - Refresh: exchanging a refresh token for new tokens. Rotation is their replacement.
+//   - Flight: one refresh that all inspections of a session share.
+//   - Lane: the part of a batch that belongs to one binding.
+//   - Lease: the right of one process to refresh a session in a database, for a while.
 package host
