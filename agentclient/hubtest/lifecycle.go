@@ -355,5 +355,27 @@ func encode(v any) []byte {
 	if err := e.Encode(v); err != nil {
 		panic(err) // impossible: the values are of this package
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return unescapeSeparators(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// unescapeSeparators writes U+2028 and U+2029 as the Hub does, which is not how every
+// version of encoding/json does: without escapes.
+func unescapeSeparators(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`\u202`)) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		switch {
+		case bytes.HasPrefix(text, []byte(`\u2028`)):
+			out, text = append(out, "\u2028"...), text[6:]
+		case bytes.HasPrefix(text, []byte(`\u2029`)):
+			out, text = append(out, "\u2029"...), text[6:]
+		case text[0] == '\\': // of an escape, which has another character at least
+			out, text = append(out, text[:2]...), text[2:]
+		default:
+			out, text = append(out, text[0]), text[1:]
+		}
+	}
+	return out
 }
