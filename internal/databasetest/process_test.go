@@ -24,7 +24,7 @@ import (
 
 var (
 	processes = flag.Int("processes", 4, "how many processes share a session")
-	rounds    = flag.Int("rounds", 6, "how often the session expires, and how often a server or a process is stopped")
+	rounds    = flag.Int("rounds", 3, "how often the session expires, and how often a server or a process is stopped")
 )
 
 const inspectingAtOnce = 16
@@ -252,9 +252,8 @@ func TestOneRotationWhileTheServerRestarts(t *testing.T) {
 // session that lives, or whose loss the next inspection reports.
 func TestKilledProcesses(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
-		// Each inspection rotates, because the tokens live shorter than is needed
-		// for not doing so.
-		w := newWorld(t, d, time.Second, hubtest.WithLifetimes(20*time.Second, time.Hour))
+		// The tokens live a second, so that the session is rotated again and again.
+		w := newWorld(t, d, time.Second, hubtest.WithLifetimes(time.Second, time.Hour))
 		inspect, err := inspector([]string{d.server.Driver, d.server.Source, d.dialect.String(), w.namespace, w.lease.String(), mustJSON(t, w.original)})
 		must(t, err)
 		lost := 0
@@ -292,7 +291,7 @@ func TestKilledProcesses(t *testing.T) {
 // overwritten.
 func TestSuspendedProcesses(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
-		w := newWorld(t, d, time.Second, hubtest.WithLifetimes(20*time.Second, time.Hour))
+		w := newWorld(t, d, time.Second, hubtest.WithLifetimes(time.Second, time.Hour))
 		first, second := w.start("inspect for ever"), w.start("inspect for ever")
 		first.Says("ready")
 		second.Says("ready")
