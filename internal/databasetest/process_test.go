@@ -173,7 +173,8 @@ func childThatInspectsAtOnce(args []string) error {
 	}
 }
 
-// childThatInspectsForEver inspects until it is killed.
+// childThatInspectsForEver inspects until it is killed, or the session is lost. Other
+// failures pass: a suspended process can miss its time limits.
 func childThatInspectsForEver(args []string) error {
 	inspect, err := inspector(args)
 	if err != nil {
@@ -181,7 +182,7 @@ func childThatInspectsForEver(args []string) error {
 	}
 	fmt.Println("ready")
 	for {
-		if err := inspect(); err != nil {
+		if err := inspect(); errors.Is(err, feedback.CodeAgentAuthorizationUnavailable) {
 			return err
 		}
 	}
